@@ -13,7 +13,8 @@
 # make docs    build the site into build/site and fail on a warning (needs the group `docs`)
 # make docs-run  run what the site shows and takes minutes, and its notebooks; required before a release
 # make docs-write PAGES="README.md docs/…"  run pages whole, and write what they print today into them
-# make frameworks  install LightGBM, XGBoost, PyTorch and skorch, and run what is tested and shown with them
+# make frameworks  install LightGBM, XGBoost, PyTorch, skorch, Opacus, JAX-Privacy and diffprivlib into build/frameworks,
+#              and run what is tested and shown with them (five minutes)
 # make demo    three hospitals, eight vendors, one search and one cheater, exact and private; its page of pictures goes to
 #              docs/pictures/demo.png (five minutes on two idle cores, no network)
 # make algorithm-3 (-1, -2; algorithms for all)  a paper's algorithm as published and as corrected, side by side
@@ -162,14 +163,25 @@ docs-run: $(VENV)/.docs
 docs-write: $(VENV)/.docs
 	@$(BIN)/python tests/write_pages.py $(PAGES)
 
-$(VENV)/.frameworks: $(STAMP) pyproject.toml
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"  # the first that knows groups
-	@sed '/^mpmath==/d' requirements.lock > $(VENV)/frameworks.txt  # GPyTorch, which Ax stands on, wants mpmath 1.3
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group frameworks -c $(VENV)/frameworks.txt
+FOREIGN := build/frameworks
+
+$(FOREIGN)/.installed: $(STAMP) requirements.lock pyproject.toml
+	@mkdir -p $(FOREIGN)
+	@sed '/^mpmath==/d' requirements.lock > $(FOREIGN)/frameworks.txt  # GPyTorch, which Ax stands on, wants mpmath 1.3
+	@sed '/^scikit-learn==/d' requirements.lock > $(FOREIGN)/diffprivlib.txt
+	@for group in frameworks diffprivlib; do \
+		test -x $(FOREIGN)/$$group/bin/python || $(PYTHON) -m venv $(FOREIGN)/$$group || exit 1; \
+		python=$(FOREIGN)/$$group/bin/python; \
+		$$python -m pip install --quiet --disable-pip-version-check "pip>=25.1" || exit 1; \
+		$$python -m pip install --quiet --disable-pip-version-check -r $(FOREIGN)/$$group.txt --group $$group || exit 1; \
+		$$python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . || exit 1; \
+	done
 	@touch $@
 
-frameworks: $(VENV)/.frameworks
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/frameworks/*.py tests/features/*/frameworks/*.py
+frameworks: $(FOREIGN)/.installed
+	@OMP_NUM_THREADS=1 $(FOREIGN)/diffprivlib/bin/python -m pytest --durations=3 tests/features/*/frameworks/diffprivlib_*.py
+	@OMP_NUM_THREADS=1 $(FOREIGN)/frameworks/bin/python -m pytest --durations=12 tests/frameworks/*.py \
+		$(filter-out %/conftest.py $(wildcard tests/features/*/frameworks/diffprivlib_*.py),$(wildcard tests/features/*/frameworks/*.py))
 
 lock:
 	uv pip compile --quiet --universal --no-emit-index-url --no-header --python-version 3.11 \

@@ -6,8 +6,8 @@ One run: a function drawn from the Gaussian process on the paper's 100 × 100 gr
 norm of 25), one random first row, T = 50 rows asked. The same functions and first rows serve every line. Regrets
 are in units of σ_y, means over the runs with their standard errors. Seeds are fixed: the noise here is no release.
 
-The paper's lengthscale of 1.25 cannot be in these units: a grid 35 wide holds about 800 regions of that size, more
-than 50 rows can search. ℓ = 6 gives the non-private regret that the paper shows, and is used here.
+At the paper's lengthscale of 1.25 a grid 35 wide in these units holds about 800 regions of that size, more than 50
+rows can search. ℓ = 6 gives the non-private regret that the paper shows, and is used here.
 """
 
 import math

@@ -32,7 +32,7 @@ from dpbo.flows.prefect_runtime.prefect_process import answers
 from dpbo.flows.prefect_runtime.schedule_server import POLL_INTERVAL_S, ScheduleServer, loopback_server
 from dpbo.flows.prefect_runtime.settings import prefect_settings, refuse_folder_settings
 from dpbo.flows.private_flow import PrivateFlow
-from dpbo.flows.refusals import ended, failed_run, state_name
+from dpbo.flows.refusals import BUDGET, ended, failed_run, state_name
 from dpbo.flows.requested_study import check_fields, edition_at, scheduled_study
 from dpbo.flows.spend_consent import consent
 from dpbo.flows.stores import STORES_FOLDER, Stores
@@ -40,6 +40,7 @@ from dpbo.flows.tune import tune
 from dpbo.tasks import policies
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.name_patterns import is_pattern
 from dpbo_core.report.study_price import price_of
 from dpbo_core.study import StudySpec
 from dpbo_core.study.preconditions import approve_study, check_step_times, refuse_beside
@@ -81,21 +82,38 @@ def tune_on_schedule(study: str, register: bool = False) -> State[Any]:
     fired = fired_at()
     if overtaken(fired):
         return ended(missed_state())
-    path, edition = Path(study), None
+    path, edition, lasting = Path(study), None, False
     try:
-        edition = edition_at(scheduled_study(path, os.environ.get(STUDY_DIGEST_VARIABLE)), fired)
+        written = scheduled_study(path, os.environ.get(STUDY_DIGEST_VARIABLE))
+        lasting = not is_pattern(written.privacy.dataset)
+        edition = edition_at(written, fired)
         flow = PrivateFlow.begin(path.parent, registers=register).on_schedule()
         result = tune(flow, Run.of(edition, flow.context)).result
     except DpboError as error:
-        return failure_line(error, edition or study)
+        return failure_line(error, edition or study, lasting=lasting)
     return Completed(message=print_line(one_line(result)))
 
 
-def failure_line(error: DpboError, study: StudySpec | str) -> State[Any]:
-    """Return the state of a scheduled run that an error ended; `dpbo serve` prints its name and message."""
+def failure_line(error: DpboError, study: StudySpec | str, *, lasting: bool = True) -> State[Any]:
+    """Return the state of a scheduled run that an error ended; `dpbo serve` prints its name and message.
+
+    After a budget refusal the schedule is paused, if it is `lasting`: the next run would be refused too.
+    """
     print_line(f"{state_name(error)}. {error.message()}")
+    if lasting and state_name(error) == BUDGET:
+        pause_schedule()
     state: State[Any] = failed_run(error, study)
     return state
+
+
+def pause_schedule() -> None:
+    """Pause the schedule of this run, and say so once."""
+    run = current_flow_run()
+    if run is None or run.deployment_id is None or not run.auto_scheduled:
+        return
+    with get_client(sync_client=True) as client:
+        client.pause_deployment(run.deployment_id)
+    print_line("The schedule is paused: its next runs would be refused too. dpbo serve starts it again.")
 
 
 def fired_at() -> datetime:

@@ -190,12 +190,14 @@ def prepared(run: Run, processes: Processes | None = None) -> tuple[Precomputed 
     if run.problem.training is not None or run.recorded() is not None:
         return None, 0
     work = PublicWork(run, processes)
-    pieces: list[Callable[[], object]] = [
-        partial(cross_validate_chunk, work, part) for part in work.to_cross_validate
-    ]
+    if run.spec.asks_for_evaluation:
+        from dpbo_core.report.request import check_report
+
+        check_report(run.study, run.public, run.folder)
+    pieces: list[Callable[[], object]] = [partial(try_out, work, part) for part in work.to_try]
+    pieces += [partial(cross_validate_chunk, work, part) for part in work.to_cross_validate]
     pieces += [partial(search_publicly, work)] * work.searches
     pieces += [partial(train_chunk, work, part) for part in work.to_train]
-    pieces += [partial(try_out, work, part) for part in work.to_try]
     with Progress(run.spec.name, len(pieces), PIECES_LABEL) as progress:
         for piece in pieces:
             piece()

@@ -5,6 +5,67 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+GEOMETRY, HYPO_SEARCH = "features/outsourced/geometry", "features/private_training/hypo_search"
+GUARANTEE, KUSNER_GP, SAMPLING = "privacy/guarantee", "methods/kusner_gp", "search/adaptive_sampling"
+SETTINGS = "benchmarks/papers/wang"
+NUMBERED = {  # every numbered statement of the three papers: whether it is built as printed, and where
+    "kusner_2015": {
+        "Assumption 1": ("built", "methods/kusner_pricing"),
+        "Definition 1": ("corrected", GUARANTEE),
+        "Definition 2": ("built", "privacy/release"),
+        "Definition 3": ("built", "mechanisms/laplace"),
+        "Definition 4": ("built", "mechanisms/exponential"),
+        "Algorithm 1": ("built", KUSNER_GP),
+        "Theorem 1": ("corrected", "theorem_1_sensitivity"),
+        "Corollary 1": ("built", "corollary_1_weights"),
+        "Theorem 2": ("corrected", "theorem_2_utility_bound"),
+        "Theorem 3": ("corrected", "theorem_3_sensitivity"),
+        "Corollary 2": ("corrected", "corollary_2_scale"),
+        "Theorem 4": ("corrected", "theorem_4_error_bound"),
+        "Algorithm 2": ("corrected", KUSNER_GP),
+        "Theorem 5": ("corrected", "theorem_5_sensitivity"),
+        "Corollary 3": ("corrected", "corollary_3_scale"),
+        "Theorem 6": ("built", "theorem_6_error_bound"),
+        "Assumption 2": ("corrected", "methods/lipschitz"),
+        "Algorithm 3": ("built", "methods/lipschitz"),
+        "Definition 5": ("built", "theorem_7_sensitivity"),
+        "Theorem 7": ("corrected", "theorem_7_sensitivity"),
+        "Corollary 4": ("built", "corollary_4_scale"),
+        "Theorem 8": ("built", "theorem_8_error_bound"),
+    },
+    "kharkovskii_2020": {
+        "Definition 1": ("built", GUARANTEE),
+        "Definition 2": ("built", GUARANTEE),
+        "Lemma 1": ("built", "lemma_1_projection_dim"),
+        "Remark 1": ("built", "lemma_1_distortion"),
+        "Algorithm 1": ("corrected", GEOMETRY),
+        "Theorem 1": ("corrected", GEOMETRY),
+        "Theorem 2": ("built", "theorem_2_distance_bounds"),
+        "Definition 3": ("built", "definition_3_diagonally_dominant"),
+        "Algorithm 2": ("built", "features/outsourced/modeler"),
+        "Theorem 3": ("corrected", "theorem_3_regret_bound"),
+        "Remark 2": ("built", "remark_2_approximation"),
+        "Remark 3": ("corrected", "theorem_3_regret_bound"),
+        "Remark 4": ("built", "features/outsourced/utility"),
+    },
+    "wang_2023": {
+        "Definition 2.1": ("built", GUARANTEE),
+        "Framework 1": ("built", HYPO_SEARCH),
+        "Theorem 1": ("corrected", "theorem_1_renyi"),
+        "Theorem 2": ("built", "theorem_2_epsilon"),
+        "Algorithm 2": ("built", SAMPLING),
+        "Algorithm 3": ("built", SAMPLING),
+        "Definition A.1": ("built", "privacy/renyi"),
+        "Definition A.2": ("built", "privacy/renyi"),
+        "Lemma A.3": ("built", "terms_in_alpha"),
+        "Lemma A.4": ("built", "terms_in_alpha"),
+        "Lemma A.5": ("corrected", "theorem_1_renyi"),
+        "Definition B.1": ("built", "theorems/papernot_steinke_2022"),
+        "Setting E.1": ("built", SETTINGS),
+        "Setting E.2": ("built", SETTINGS),
+    },
+}
+
 
 @dataclass(frozen=True)
 class Statement:
@@ -79,12 +140,18 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(names | {node.attr for node in nodes if isinstance(node, ast.Attribute)})
 
 
+def _numbered(module: str) -> str:
+    """The paper's numbered statements, each with what became of it and where."""
+    rows = [f"| {name} | {what} | `{where}` |\n" for name, (what, where) in NUMBERED.get(module, {}).items()]
+    return "".join(("| in the paper | here | where |\n|---|---|---|\n", *rows, "\n")) if rows else ""
+
+
 def page(root: Path) -> str:
     """Every paper's table."""
     parts = []
     for paper in papers(root):
         parts.append(
-            f"\n## `{paper.module}`\n\n{paper.title}\n\n"
+            f"\n## `{paper.module}`\n\n{paper.title}\n\n{_numbered(paper.module)}"
             "| function | says | used in | tested in |\n|---|---|---|---|\n"
         )
         for statement in paper.statements:

@@ -218,7 +218,7 @@ def parse_address(text: str, *, shown_as: str = "data.validation") -> Address:
     """Parse a URL into an address; an error repeats nothing of it, since it may hold a password by mistake.
 
     Raises:
-        StudyInvalid: of another kind, with a user or a password, or with a query that is not as above.
+        StudyInvalid: of another kind, with a user or a password, or with a query that is no SELECT of ours.
     """
     url, separator, query = text.partition(QUERY_PREFIX)
     try:

@@ -279,7 +279,10 @@ def column_type(name: str, cells: Cells, hint: Any = None) -> NamedColumn:
 
 
 def _parsed_text(cell: object) -> object:
-    """Return the value that a CSV text means: truth value, time, number or text; what is no text as it is."""
+    """Return a CSV text as the truth value, time (ISO 8601) or float that it reads as, else stripped.
+
+    A cell that is no text is returned unchanged.
+    """
     if not isinstance(cell, str):
         return cell
     if cell.lower() in ("true", "false"):

@@ -67,7 +67,19 @@ def team_address(url: str) -> sa.URL:
             cause="a typing error; SQLite needs no setting at all",
             remedy="write postgresql://user@host/dpbo",
         )
+    check_escaped(address)
     return address
+
+
+def check_escaped(address: sa.URL) -> None:
+    """Refuse a PostgreSQL URL whose host or database holds signs that separate parts; nothing is repeated."""
+    host, database = address.host or "", address.database or ""
+    if any(sign in host for sign in "@#") or any(sign in database for sign in "@:#?"):
+        raise StudyInvalid(
+            "the database's URL cannot be divided into its parts",
+            cause="the password holds @, :, /, # or %, which separate the parts of a URL",
+            remedy="write such a sign by its code: %40 for @, %3A for :, %2F for /, %23 for #, %25 for %",
+        )
 
 
 def open_engine(url: str) -> tuple[sa.Engine, Path]:
@@ -77,6 +89,8 @@ def open_engine(url: str) -> tuple[sa.Engine, Path]:
     except (sa.exc.ArgumentError, ValueError):
         raise _bad_url_error("is not a database URL") from None
     backend, name = address.get_backend_name(), address.database or ""
+    if backend == "postgresql":
+        check_escaped(address)
     if "\0" in name or name != name.encode(errors="replace").decode():
         raise _bad_url_error(f"names {name!r}, which holds a character that no file and no database can have")
     if backend == "sqlite":

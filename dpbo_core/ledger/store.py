@@ -85,7 +85,12 @@ class LedgerStore:
 
     @contextmanager
     def writing(self) -> Iterator[Writer]:
-        """Context with a writer: all or nothing, one at a time, durable at the block's end; refused if damaged."""
+        """Context with a writer: all or nothing, one at a time, durable at the block's end; refused if damaged.
+
+        Where something was written, the newest entry is noted outside the ledger too (`guard`), so that an old copy
+        put in its place is detected. A ledger that its owner accepted as restored is not checked for that, and its
+        entry replaces whatever was noted.
+        """
         if self._read_only:
             raise DpboError(
                 f"{self._name} may only be read by this user",
@@ -174,6 +179,8 @@ class LedgerStore:
                 cause="an operator's role reads the ledger and does not write to it",
                 remedy="ask the curator, whose role may",
             )
+        if self.server and (reason := _server_reason(code, str(getattr(error, "orig", "")).lower())):
+            return DpboError(f"{self._name} {reason[0]}", cause=reason[1], remedy=reason[2])
         if isinstance(error, sa.exc.IntegrityError | sa.exc.ProgrammingError | sa.exc.DataError):
             return None
         if type(error) in (sa.exc.DatabaseError, sa.exc.InternalError) and not self.server:
@@ -217,3 +224,34 @@ class LedgerStore:
             and connection.scalar(HASH_QUERY, {"sequence": reached.sequence}) != reached.hash
         ):
             raise older(f"entry {reached.sequence} (kept in {path.name})")
+
+
+SERVER_REASONS = (  # SQLSTATEs and words of a driver's error, and what to say of it
+    (
+        ("28P01", "28000", "password authentication failed", "no password supplied"),
+        "refuses the role or its password",
+        "the password is wrong, or pg_hba.conf does not let this role in from here",
+        "correct DPBO_DATABASE_URL or ~/.pgpass, or ask whoever runs the server",
+    ),
+    (
+        ("does not support ssl", "ssl error", "ssl negotiation", "certificate verify failed"),
+        "refuses an encrypted connection",
+        "sslmode asks for TLS, and the server has none or shows another certificate",
+        "turn TLS on at the server, or correct sslmode and sslrootcert",
+    ),
+    (
+        ("25006", "read-only transaction"),
+        "may only be read",
+        "the server is a standby, or its transactions are read-only by default",
+        "name the primary server",
+    ),
+    (("3D000",), "does not exist on that server", "a misspelt name", "correct it, or create the database"),
+)
+
+
+def _server_reason(code: str, words: str) -> tuple[str, str, str] | None:
+    """Return what to say of a PostgreSQL driver's error, by its SQLSTATE or its words, which are not repeated."""
+    for marks, what, cause, remedy in SERVER_REASONS:
+        if code in marks or any(mark in words for mark in marks if " " in mark):
+            return what, cause, remedy
+    return None

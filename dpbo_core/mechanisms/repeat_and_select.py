@@ -85,7 +85,10 @@ def _epsilon(trials: TrialCount, cost: TrialCost, lower: float, upper: float, de
 
 
 def _published_epsilon(trials: TrialCount, curve: RenyiCurve, lower: float, upper: float, delta: float) -> float:
-    """Return the price by Theorems 1 and 2 of Wang et al. (2023) as printed."""
+    """Return the ε at δ by Theorems 1 and 2 of Wang et al. (2023) as printed.
+
+    `lower` and `upper` are the paper's c and C, bounds on π_j/π₀, a later law of candidates over the first.
+    """
     if not isinstance(trials, TruncatedNegativeBinomial):
         raise ValueError("Theorem 1 as printed is for the truncated negative binomial law")
     shape, gamma, pure = trials.shape, trials.gamma, math.inf

@@ -47,7 +47,7 @@ class Simulated:
     Attributes:
         form: the table's name of it.
         choice_records: number of records at which the simulated choice has this method's noise.
-        score_records: number of records at which the simulated score has this method's noise.
+        score_records: number of records at which the simulated score has this method's noise; ∞ for no score.
         paired: whether the choice may have less noise than that, by differences that only the public set tells.
     """
 

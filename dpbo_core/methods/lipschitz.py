@@ -190,10 +190,11 @@ class Lipschitz(Method):
     def _sensitivity_steps(self, problem: Problem) -> int:
         """Return the sensitivity Δ of the best score, in whole steps of the integer sum, rounded up.
 
-        A search path is refused where each person counts once. Two neighbours' paths may end at different models,
-        so that every person present may score differently. How many are present is private, and no public bound on
-        it holds for the difference. If all of Λ is scored, one person moves the sum by at most R, since an absent
-        person scores φ(0).
+        It is Theorem 7's, as printed or corrected, as `calibration` says. Λ are the candidates. A search that
+        scores only the candidates on its path is refused where a person's records are averaged to one score: the
+        paths of two neighbouring tables may end at different models, so that every person present may score
+        differently, and how many are present is private. If all of Λ is scored, one person moves the sum by at most
+        the range R of a score, since an absent person counts as the score φ(0) of margin 0.
         """
         if not self.scores_all:
             refuse_persons(

@@ -15,12 +15,14 @@ By a count of pairs u and b are in steps of C₂ and Δ is that of pairs; a shar
 (`pair_draws`). No record has a score of its own there, so nothing is paired.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
@@ -29,6 +31,7 @@ from dpbo_core.methods.contract import Draws, Method, Outlook, Simulated
 from dpbo_core.methods.pair_draws import (
     check_unpaired,
     in_pairs,
+    name_of,
     one_unit_moves,
     relations_of,
     score_caption,
@@ -48,7 +51,7 @@ from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_per_pass
 from dpbo_core.models.scoring.paired import Pairing
-from dpbo_core.privacy.certified import CertificateRules
+from dpbo_core.privacy.certified import CertificateRules, only_shows
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
@@ -78,7 +81,9 @@ class PrivateGrid(Method):
         evaluate: "all" of Λ; "tried", those that are cross-validated on the public training set; or as many
             candidates as the study has steps: "sobol", spread evenly, or "public_shortlist", those that the public
             training set thinks best, which costs trainings, no privacy.
-        score_share: share of ε for the score, the rest chooses; without it 0.1, or 0.25 where pairs are counted.
+        score_share: share of ε for the score, the rest chooses; without it 0.1, or 0.25 where pairs are counted. 0
+            releases the choice alone: its score is read off a report's table, which [evaluation] pays for. Not of
+            pairs.
         public_trials: candidates that are cross-validated on the public training set, where it has a say.
         base_measure: "public": the choice begins from a law over the candidates that follows the public scores and
             excludes nobody; "none": as the list has it.
@@ -111,8 +116,8 @@ class PrivateGrid(Method):
     kind: Literal["private_grid"] = "private_grid"
 
     def __post_init__(self) -> None:
-        fine = self.score_share is None or 0.0 < self.score_share < 1.0
-        self.check_option("score_share", "choose a share of ε between 0 and 1; 0.1 is usual", fine=fine)
+        fine = self.score_share is None or 0.0 <= self.score_share < 1.0
+        self.check_option("score_share", "choose a share of ε from 0 to below 1; 0.1 is usual", fine=fine)
         self.check_option("public_trials", "ask for at least 1; 256 is usual", fine=self.public_trials >= 1)
         self.check_option("editions", "give the number that is planned, 1 or more", fine=self.editions >= 1)
 
@@ -123,10 +128,11 @@ class PrivateGrid(Method):
 
     @staticmethod
     def forms(problem: Problem) -> tuple["PrivateGrid", ...]:
-        """Return the one variant that the advice compares: with public scores the candidates tried there (where
-        `enforced`, a shortlist), else all of Λ.
+        """Return, as a tuple of one, the variant of this method that `dpbo plan` compares with other methods.
 
-        Where every record is scored in a process of its own scoring is the cost: then as many as there are steps.
+        Without public scores it scores all of Λ; with them, the candidates that were tried in public. Where each
+        record is scored in a process of its own, which is slow, it scores a shortlist of `n_steps` candidates. With
+        at least `MANY_EDITIONS` planned editions it chooses by the exponential mechanism.
         """
         planned = problem.editions if problem.editions >= MANY_EDITIONS else 1
         if not problem.scored_in_public:
@@ -148,7 +154,7 @@ class PrivateGrid(Method):
         return Simulated(
             f"{self.kind}/{'base_measure' if self.base_measure == 'public' else form}",
             2.0 / ((1.0 - SIMULATED_SHARE) * choice),
-            1.0 / (SIMULATED_SHARE * score),
+            math.inf if self.score_share == 0.0 else 1.0 / (SIMULATED_SHARE * score),
             paired=self.paired and problem.score.graded,
         )
 
@@ -161,20 +167,33 @@ class PrivateGrid(Method):
         """Pure ε-DP: the noise on the selection, on the score, and on the number of pairs if counted."""
         if self.paired:
             check_unpaired(problem)
+        if self.score_share == 0.0 and in_pairs(problem) is not None:
+            raise StudyInvalid(
+                f"private_grid with score_share = 0 cannot choose by {name_of(problem)}",
+                cause="the lead of the choice is stated by the number of pairs, which a share of ε releases",
+                remedy="leave score_share out",
+            )
         evidence = EXPONENTIAL_EVIDENCE if self._for_many(problem) else EVIDENCE
         return guarantee_of(problem, delta=0.0, evidence=evidence, scope=self.scope)
 
     def draws(self, problem: Problem) -> Draws:
         """The plan's noise draws with their mechanisms: the choice, the number of pairs if any, the score."""
         (selection, laplace), number = self._mechanisms(problem), self.number(problem)
-        drawn = ((selection.spend(CHOICE), selection), (laplace.spend(SCORE), laplace))
+        choice = (selection.spend(CHOICE), selection)
+        if laplace is None:
+            return (choice,)
+        drawn = (choice, (laplace.spend(SCORE), laplace))
         return drawn if number is None else (drawn[0], (number.spend(ALL_PAIRS), number), drawn[1])
 
     @staticmethod
     def certificate_rules(release: Release) -> CertificateRules:
-        """What a certificate must state: a draw of the choice, of its score, and of the number of pairs if any."""
+        """What a certificate must state: a draw of the choice, of its score if one is shown, and of the pairs."""
         laplace = tuple(DiscreteLaplace.WORTH)
-        made = {CHOICE: (*NoisyMax.WORTH, *PrivateSelection.WORTH), SCORE: laplace}
+        made = {CHOICE: (*NoisyMax.WORTH, *PrivateSelection.WORTH)}
+        if "score" in release.value:
+            made[SCORE] = laplace
+        elif not only_shows(release, "hyperparameters", "lead"):
+            raise ValueError("value")
         if COUNTS in release.facts:
             made[ALL_PAIRS] = laplace
         return CertificateRules(made, one_unit_moves(release), relations=relations_of(release))
@@ -182,7 +201,7 @@ class PrivateGrid(Method):
     def outlook(self, problem: Problem) -> Outlook:
         """The expected error: a bound on the selection's regret, plus the mean absolute error of the score."""
         selection, laplace = self._mechanisms(problem)
-        scale, n = laplace.scale * problem.metric_per_step, self.n_steps(problem)
+        scale, n = 0.0 if laplace is None else laplace.scale * problem.metric_per_step, self.n_steps(problem)
         regret = theorem_2_expected_error(
             n_candidates=n,
             sensitivity=selection.sensitivity * problem.metric_per_step,
@@ -192,10 +211,9 @@ class PrivateGrid(Method):
         losing = f"an expected regret of at most {regret:.2g}"
         if self.n_cross_validated(problem):
             losing = "what its noise leaves open, the public score decides"
-        why = (
-            f"scores {n} candidates and chooses once: {losing}, and noise of scale {scale:.2g} on the score; δ = 0"
-        )
-        return Outlook(scale, error, n, why)
+        score = "no score of its own" if laplace is None else f"noise of scale {scale:.2g} on the score"
+        why = f"scores {n} candidates and chooses once: {losing}, and {score}; δ = 0"
+        return Outlook(scale or selection.scale * problem.metric_per_step, error, n, why)
 
     def n_cross_validated(self, problem: Problem) -> int:
         """Return the number R of candidates to cross-validate, at least as many as are listed; 0 for no search."""
@@ -237,6 +255,11 @@ class PrivateGrid(Method):
             start = head_start(problem, listed, public_search, noise).astype(np.float64)
         return listed, pair, np.rint(start - start.max()).astype(np.int64)
 
+    @staticmethod
+    def usual_share(problem: Problem) -> float:
+        """Return the share of ε that a released score takes, unless a study states another."""
+        return SCORE_SHARE if in_pairs(problem) is None else PAIRS_SHARE
+
     def _spread(self, problem: Problem) -> tuple[int, ...]:
         return sobol_subset(problem.candidates, self.n_steps(problem), seed=problem.search.seed)
 
@@ -247,10 +270,10 @@ class PrivateGrid(Method):
         _, epsilon, _ = self._parts(problem)
         return DiscreteLaplace(problem.record_steps, epsilon, problem.score_per_step)
 
-    def _mechanisms(self, problem: Problem) -> tuple[NoisyMax | PrivateSelection, DiscreteLaplace]:
-        select, *_, score = self._parts(problem)
+    def _mechanisms(self, problem: Problem) -> tuple[NoisyMax | PrivateSelection, DiscreteLaplace | None]:
+        select, *rest = self._parts(problem)
         steps, per_step = problem.record_steps, problem.score_per_step
-        laplace = DiscreteLaplace(steps, score, per_step)
+        laplace = DiscreteLaplace(steps, rest[-1], per_step) if rest else None
         if self._for_many(problem):
             return PrivateSelection(steps, select, per_step, EXPONENTIAL), laplace
         return NoisyMax(steps, select, per_step, self.n_steps(problem)), laplace
@@ -261,9 +284,9 @@ class PrivateGrid(Method):
 
     def _parts(self, problem: Problem) -> tuple[int, ...]:
         """Return the study's ε in 10⁻¹², split between the choice, the number of pairs (if any) and the score."""
-        share = self.score_share
-        if share is None:
-            share = SCORE_SHARE if in_pairs(problem) is None else PAIRS_SHARE
+        share = self.usual_share(problem) if self.score_share is None else self.score_share
+        if share == 0.0:
+            return split_epsilon(problem, (1.0,))
         return split_epsilon(problem, (1.0 - share, *shares_of(problem, share)))
 
 
@@ -331,6 +354,8 @@ class GridSearch(Opaque):
         value: dict[str, Any] = {"hyperparameters": dict(self._problem.candidates.points[self._subset[place]])}
         if isinstance(selection, NoisyMax) and lead is not None and self._pairing is None:
             value["lead"] = self._lead(selection, place, lead)
+        if laplace is None:
+            return make_release(self._method, self._problem, self._plan, noise, value)
         number = self._method.number(self._problem)
         value |= score_caption(
             self._problem,

@@ -13,6 +13,8 @@ name in the ledger.
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
@@ -164,11 +166,14 @@ class DeclaredQuery:
             has many rounds at one price; "" for a query that releases once.
         unreleased: what is stated about a query of many rounds that goes on: why there is no release yet, the usual
             cause, what to do.
+        expected: of a query that a study's section of its name asks for, what it costs and how noisy it is, in a
+            sentence for `dpbo plan`; takes the study and its folder, and refuses what cannot run.
     """
 
     certificate_rules: Callable[[Release], CertificateRules]
     round_prefix: str = ""
     unreleased: tuple[str, str, str] = ("", "", "")
+    expected: Callable[[Any, Path], str] | None = None
 
     def n_rounds(self, recorded: Iterable[str]) -> int:
         """Return how many rounds are among what the ledger recorded of a query."""

@@ -122,8 +122,9 @@ STEP_TIMES_HIDDEN = Assumption(
 DECLARED_COST = Assumption(
     "declared_cost",
     "The declared price is true of the training code as it runs, also where it fails or is late, under the stated "
-    "neighbours and sampling. Its noise is fresh in every trial, by the seed that it is handed. It uses nothing of "
-    "an earlier trial, sends nothing elsewhere, and its model scores a record by that record alone.",
+    "neighbours and sampling. Its noise is fresh in every trial, by the seed that it is handed; what it "
+    "reports and seeds with depends on no record. It uses nothing of an earlier trial, sends nothing elsewhere, "
+    "and its model scores a record by that record alone.",
 )
 CONTAINED_ELSEWHERE = Assumption(
     "contained_elsewhere",

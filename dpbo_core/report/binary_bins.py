@@ -197,7 +197,10 @@ class PublicSteps:
         return cls(*(tuple(column) for column in zip(*rows, strict=True)))
 
     def shares(self) -> tuple[Reals, Reals]:
-        """The share of each finer step among the positives, and among the negatives, of its bin, (B, K) each."""
+        """Return how a bin's public positives, and its negatives, are spread over its K finer steps: (B, K) each.
+
+        Each row sums to 1; that of a bin without any is uniform.
+        """
         positives, negatives = (counts / counts.sum(axis=1, keepdims=True) for counts in self._counts())
         return positives, negatives
 

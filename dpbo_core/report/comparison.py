@@ -47,7 +47,7 @@ from dpbo_core.privacy.sensitive import Sensitive, messages, sealed
 from dpbo_core.report import BETTER, COMPARED, COMPARISON, UNSURE, WORSE
 from dpbo_core.report.counting import Counter, FileTable
 from dpbo_core.report.difference import GUESSED_PSI, PairedSums, detectable
-from dpbo_core.report.evaluated_model import EvaluatedModel, file_model, read_model
+from dpbo_core.report.evaluated_model import EvaluatedModel, estimator_of_file, file_model, read_model
 from dpbo_core.report.evaluation import EvaluationResult
 from dpbo_core.report.histogram_cells import (
     PERSON_WEIGHT,
@@ -76,6 +76,7 @@ from dpbo_core.study.training_set import training_table
 from dpbo_core.study.tuning import ReadyStudy
 
 DRAW = "paired difference"
+SKOPS = ".skops"
 FINE = 2**12
 ON_THESE_RECORDS = " on these records"
 EVIDENCE = Evidence(
@@ -180,7 +181,10 @@ class ComparisonQuery(EvaluationQuery):
         return self.problem.n_averaged * self.weight * self.levels
 
     def mechanism(self, size: int) -> LaplaceHistogram:
-        """Return the noise mechanism of the two sums."""
+        """Return the Laplace mechanism of S = Σ d and N = Σ |d| (see `draws`), counted in whole steps of a score.
+
+        One unit moves both together by at most `moved` steps; a step is 1/(weight · levels) of the range.
+        """
         per_step = 1.0 / (self.weight * self.levels)
         return replace(super().mechanism(size), sensitivity=self.moved, unit=per_step)
 
@@ -193,7 +197,11 @@ class ComparisonQuery(EvaluationQuery):
         return PrivacyPlan(stated, (self.mechanism(2).spend(DRAW),))
 
     def draws(self, size: int) -> Draws:  # noqa: ARG002  two sums
-        """Return the one draw, of both sums: its price and its mechanism."""
+        """Return the one noise draw: its price, and the mechanism that noises S = Σ d and N = Σ |d| together.
+
+        d is a record's score under the challenger less its score under the champion. There are two sums whatever
+        the size.
+        """
         mechanism = self.mechanism(2)
         return ((mechanism.spend(DRAW), mechanism),)
 
@@ -306,7 +314,8 @@ def champion_of(
             cause="dpbo evaluate fetches such a champion; a tune with a last step does not",
             remedy="run dpbo evaluate --against with it, or name the folder of a saved model",
         )
-    final, digest = read_model(Path(folder) / query.champion)
+    place = Path(folder) / query.champion
+    final, digest = estimator_of_file(spec, folder, place) if place.suffix == SKOPS else read_model(place)
     evaluated = file_model(spec, folder, final)
     scored = score_for(evaluated.model, spec.model, score)
     if final.classes != own.classes:

@@ -27,7 +27,7 @@ from dpbo_core.models.estimator_allowlist.inspection import check_listed, unlist
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.models.final_model.dpbo_served_model import BOOSTER_FILES, ESTIMATOR
-from dpbo_core.models.final_model.storage import NUMBERS
+from dpbo_core.models.final_model.storage import NUMBERS, loaded_estimator
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.record_isolation import enforced_prediction
@@ -44,7 +44,7 @@ from dpbo_core.report.report_kind import PublicRecords, ReportKind
 from dpbo_core.study import ModelSection, StudySpec
 from dpbo_core.study.final_training import FinalModel, model_is_public
 from dpbo_core.study.headers import training_parts
-from dpbo_core.study.public_half import PublicHalf
+from dpbo_core.study.public_half import PublicHalf, named_map
 from dpbo_core.study.training_set import training_table
 
 LINEAR_VERB: Verb = "decision_function"  # what a linear model's margins stand for
@@ -210,6 +210,32 @@ def read_model(folder: str | Path) -> tuple[FinalModel, str]:
     return final, digest.hexdigest()
 
 
+def estimator_of_file(spec: StudySpec, folder: str | Path, path: Path) -> tuple[FinalModel, str]:
+    """Return an estimator that skops saved, as a model of the study's own columns, and its file's digest.
+
+    Raises:
+        StudyInvalid: it holds a type that is not trusted, was not fitted on named columns that the study has, or
+            predicts other labels than 0, 1, … or than the study's.
+    """
+    estimator = loaded_estimator(path, verb="predict")
+    table, target = training_table(spec, folder, cells=True)
+    fitted = named_map(spec, table, target)
+    wanted, had = getattr(estimator, "feature_names_in_", None), {one.name: one for one in fitted.features}
+    labels = tuple(range(len(fitted.classes)))
+    predicted = tuple(getattr(estimator, "classes_", ())) if fitted.classes else ()
+    if wanted is None or not set(wanted) <= set(had) or not predicted == labels == fitted.classes:
+        raise StudyInvalid(
+            f"the estimator in {str(path)!r} cannot be given the study's records",
+            cause="it was not fitted on a data frame with columns of the study, or its labels are not the study's, "
+            "counted from 0",
+            remedy='write its predictions into a column, and name it: against = "column:NAME"',
+        )
+    fitted = replace(fitted, features=tuple(had[name] for name in wanted), ignored=frozenset())
+    row = fitted.transform(only_needed(table, fitted)).X[0]
+    model = FittedEstimator(estimator, row, columns=fitted.columns)
+    return FinalModel(fitted, model), hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def _verb_of(model: FittedEstimator, fitted: Preprocessing) -> Verb:
     """The method to evaluate: `predict`; of two classes `predict_proba`, else `decision_function`, or refused."""
     if len(fitted.classes) != 2:
@@ -231,17 +257,11 @@ def _evaluated(
     public: PublicRecords,
     unlisted: str,
 ) -> EvaluatedModel:
-    """Return a fitted model to evaluate, its report kind chosen by its classes (over 50 are refused), public
-    outcomes that are not finite dropped; `unlisted`: a part that may not predict row by row, or "".
+    """Return a fitted model to evaluate, public outcomes that are not finite dropped; `unlisted`: a part that may
+    not predict row by row, or "".
     """
     C, truth, outcome = len(fitted.classes), public.truth, public.outcome
-    if C > MAX_CLASSES:
-        raise StudyInvalid(
-            f"the target has {C} classes, and at most {MAX_CLASSES} can be evaluated",
-            cause="the table has a cell for every pair of classes, and noise in each",
-            remedy="put rare classes together",
-        )
-    kind: type[ReportKind] = Binary if C == 2 else Multiclass if C else Regression
+    kind = report_kind(fitted)
     if C and public.verb == "predict":
         outcome = np.where(np.isin(outcome, np.arange(C)), np.nan_to_num(outcome), -1.0).astype(np.int64)
     else:
@@ -251,6 +271,20 @@ def _evaluated(
     return EvaluatedModel(
         kind, model, fitted, X, replace(public, truth=truth, outcome=outcome, classes=classes), unlisted
     )
+
+
+def report_kind(fitted: Preprocessing, *, private: bool = False) -> type[ReportKind]:
+    """Return the kind of report on a model by its number of classes, over 50 refused; or of a private training."""
+    C = len(fitted.classes)
+    if private:
+        return Multiclass
+    if C > MAX_CLASSES:
+        raise StudyInvalid(
+            f"the target has {C} classes, and at most {MAX_CLASSES} can be evaluated",
+            cause="the table has a cell for every pair of classes, and noise in each",
+            remedy="put rare classes together",
+        )
+    return Binary if C == 2 else Multiclass if C else Regression
 
 
 def _outcome(model: FittedEstimator, X: NDArray[np.float64], verb: Verb) -> NDArray[np.float64]:

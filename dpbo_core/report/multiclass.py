@@ -156,7 +156,10 @@ class Multiclass(ReportKind):
         }
 
     def group_figures(self, cells: Reals) -> Figures:
-        """The metrics that every group of records gets, and its readable records, by name; matrices (…, C, C)."""
+        """Return, by name, the metrics of each group of records, from confusion matrices `cells` (…, C, C).
+
+        "read" is the number of the group's records whose label and prediction are classes.
+        """
         figures = self.figures(cells)
         return {name: figures[name] for name in ("read", *self.of_a_group)}
 

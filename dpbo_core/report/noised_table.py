@@ -161,9 +161,10 @@ class NoisedTable:
         return Estimates(figures, intervals[0], intervals[1], self.split(counts), self.n_records)
 
     def _ends_of_few(self) -> dict[str, list[Interval]]:
-        """Return, by name, the extreme values of the metrics that are means over a class, one pair for each class.
+        """Return, for each metric that is a mean over a class, the lowest and highest value it can have, per class.
 
-        They are NaN unless the class has so few records that the simulated intervals cannot be trusted.
+        They replace the simulated intervals of a class that has so few records that these cannot be trusted; for
+        any other class they are NaN. The bounds for the groups of records have the metric's name after "of ".
         """
         cells, C = self.split(self.shifted(self.counts)), len(self.drawn)
         ends: dict[str, list[Interval]] = {}

@@ -35,8 +35,9 @@ from dpbo_core.report.evaluated_model import (
     model_at,
     read_model,
     released_model,
+    report_kind,
 )
-from dpbo_core.report.histogram_cells import OTHER_GROUP, PERSON_WEIGHT, Grouping
+from dpbo_core.report.histogram_cells import OTHER_GROUP, PERSON_WEIGHT, Grouping, needed_columns
 from dpbo_core.report.report_kind import ExpectedErrors, ReportKind, TableSize
 from dpbo_core.study import (
     EvaluationSection,
@@ -347,20 +348,33 @@ def check_header(
         )
 
 
+def check_report(
+    study: ResolvedStudy, public: PublicHalf, folder: str | Path
+) -> tuple[EvaluationQuery, Grouping | None]:
+    """Return the report that a study asks for and its groups, refused as its charge would be; trains nothing."""
+    query = EvaluationQuery.of(study.spec, public.problem, None)
+    if not study.method.releases_hyperparameters:
+        raise StudyInvalid(
+            f"{study.method.kind} releases no hyperparameters, so that there is no model to evaluate",
+            remedy="leave [evaluation] out, or choose a method that releases hyperparameters",
+        )
+    grouping, fitted = query.grouping(public.preprocessing), public.preprocessing
+    if query.section.against is None:
+        query.check_kind(report_kind(fitted, private=study.problem.training is not None))
+        unlisted = public.problem.unlisted
+        check_accepted(study.spec, query.plan(unlisted), unlisted)
+        check_header(query, FileTable(FileSplit(study.spec, folder)), public, grouping, needed_columns(fitted))
+    return query, grouping
+
+
 def of_a_candidate(
-    resolved: ResolvedStudy, public: PublicHalf
+    study: ResolvedStudy, public: PublicHalf, folder: str | Path
 ) -> tuple[EvaluationQuery, EvaluatedModel, Grouping | None]:
     """Return a study's evaluation as it can be checked before tuning: the query, the first candidate's model as a
     stand-in for the released one, and the groups.
     """
-    query = EvaluationQuery.of(resolved.spec, public.problem, None)
-    if not resolved.method.releases_hyperparameters:
-        raise StudyInvalid(
-            f"{resolved.method.kind} releases no hyperparameters, so that there is no model to evaluate",
-            remedy="leave [evaluation] out, or choose a method that releases hyperparameters",
-        )
-    evaluated = model_at(resolved.spec, public, public.problem.candidates.points[0])
-    return query, evaluated, query.grouping(public.preprocessing)
+    query, grouping = check_report(study, public, folder)
+    return query, model_at(study.spec, public, public.problem.candidates.points[0]), grouping
 
 
 def own_evaluation(ready: ReadyStudy) -> PrivateQuery:
@@ -369,15 +383,12 @@ def own_evaluation(ready: ReadyStudy) -> PrivateQuery:
     It is checked on the model of one candidate, trained on the public half.
     """
     run, public = ready.run, ready.public
-    query, evaluated, grouping = of_a_candidate(run.study, public)
+    query, evaluated, grouping = of_a_candidate(run.study, public, run.folder)
     if query.section.against is not None:
         from dpbo_core.report.comparison import own_comparison
 
         return own_comparison(ready, query, evaluated)
-    plan = query.plan(public.problem.unlisted)
-    check_accepted(run.spec, plan, public.problem.unlisted)
-    split = FileSplit(run.spec, run.folder)
-    check_header(query, FileTable(split), public, grouping, evaluated.columns)
     useless = expected_errors(query, evaluated, grouping).warning
     key = query.key(digest_of_released(run.key), grouping)
-    return query.priced(key, plan, split.sources(), useless=useless)
+    sources = FileSplit(run.spec, run.folder).sources()
+    return query.priced(key, query.plan(public.problem.unlisted), sources, useless=useless)

@@ -61,7 +61,8 @@ def project_by_divergence(density: Vector, *, prior: Vector, lower: float, upper
     """Return the density f nearest to `density` π in Kullback-Leibler divergence, as constrained in `project`.
 
     f = clip(κπ, cπ₀, Cπ₀), where κ is the number at which Σf = 1. KL(f‖π) and KL(π‖f) have the same minimiser. Σf
-    grows in κ, so log κ is found by bisection. Source: Appendix C.1, whose penalty is this divergence.
+    grows in κ, so log κ is found by bisection. Source: Appendix C.1 as its weight ν of the divergence grows;
+    `project` is its ν = 0.
     """
     low, high = _checked_bounds(density, prior, lower, upper)
     positive = np.maximum(density, _MIN_WEIGHT_RATIO * float(density.max()))  # log and the division need π > 0
@@ -86,7 +87,7 @@ PROJECTIONS: Mapping[Projection, Callable[..., Vector]] = {
 
 
 class UniformSampler:
-    """Algorithm 2: every trial is drawn from the prior π₀, whatever the results were before (c = C = 1)."""
+    """Algorithm 2: every trial is drawn from the prior π₀ (uniform in the paper), whatever came before."""
 
     def __init__(self, prior: Vector) -> None:
         self._prior = prior

@@ -66,7 +66,7 @@ class DataSection(Section):
 
     @classmethod
     def read(cls, table: Mapping[str, Any]) -> Self:
-        """Return the section that a [data] states which this class claims.
+        """Return the table [data] of a study as a section of this class, which is one way of giving data.
 
         Raises:
             StudyInvalid: a key belongs to another way of giving data or is missing, or a value does not fit.

@@ -143,7 +143,11 @@ def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, show
 
 
 def check_names(spec: StudySpec, columns: Sequence[str], features: Sequence[str], *, shown_as: str) -> None:
-    """Refuse a validation header other than the training columns, plus the column of persons if one is named."""
+    """Refuse a validation header that has other columns than the training file's `features` (target included).
+
+    The ignored columns and the column of persons are not compared. The message repeats only names that are public:
+    where the training header is sensitive too, those that the study states.
+    """
     check_person(spec, columns, shown_as=shown_as)
     own = [name for name in columns if name not in left_out(spec)]
     data.check_columns(features, own, shown_as=shown_as, named=spec.data.named_columns)

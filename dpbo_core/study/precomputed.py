@@ -7,11 +7,11 @@ it.
 
 What is left of it is done in pieces, so that it can be watched (`PublicWork`):
 
+try out          one training a structure (`trained_models`), so that what cannot be trained is refused first
 cross-validate   the candidates whose public scores the study needs whatever they are, by chunks
 search           the rest of a public search, each trial of which follows from those before
 train            all of Λ where a step must not (`trained_first`), by chunks in a public order; `RetrainingTrainer`
-where it does try out          else one training a structure (`trained_models`), so that what cannot be trained
-costs nothing
+                 where it does
 
 A function of the study and its public training set: a piece that fails says so in full, and nothing was charged.
 What one of them trained no step trains again, and nobody who publishes it (`TrainedModels`).
@@ -304,9 +304,13 @@ class PublicWork:
 
     @property
     def to_train(self) -> Chunks:
-        """Indices of the candidates still to be trained before any step, in chunks; empty if the steps train."""
-        first = trained_first(self._study.method, self._problem) if self._problem.model.trained else ()
-        return chunks([index for index in first if index not in self._models])
+        """Indices of the candidates still to be trained before any step, in chunks, one of each structure
+        first; empty if the steps train.
+        """
+        method, problem = self._study.method, self._problem
+        everyone = trained_first(method, problem) if problem.model.trained else ()
+        ordered = dict.fromkeys((*to_try_out(method, problem), *everyone)) if everyone else ()
+        return chunks([index for index in ordered if index not in self._models])
 
     @property
     def to_try(self) -> Chunks:
@@ -338,15 +342,19 @@ class PublicWork:
 
     def train(self, indices: Sequence[int]) -> int:
         """Train the candidates `indices` and store their models; returns how many models there are by now."""
+        self._check_parameters()
         self._models |= uncharged(lambda: self._shared(self._problem.train, train_candidates, indices))
         return len(self._models)
 
     def try_out(self, indices: Sequence[int]) -> int:
         """Train the candidates `indices` as trials, after a check of all: how many, or what a training raises."""
+        self._check_parameters()
+        return len([uncharged(lambda index=index: self._problem.train(index)) for index in indices])  # type: ignore[misc]
+
+    def _check_parameters(self) -> None:
         if not self._checked:
             check_parameters(self._study.method, self._problem, self._half_trainer)
             self._checked = True
-        return len([uncharged(lambda index=index: self._problem.train(index)) for index in indices])  # type: ignore[misc]
 
     def _shared(
         self, one: Callable[[int], T], many: Callable[..., dict[int, T]], indices: Sequence[int]

@@ -28,6 +28,7 @@ from dpbo_core.study import StudySpec
 from dpbo_core.study.learning import check_learns
 from dpbo_core.study.named_score import pair_score, score_of
 from dpbo_core.study.spec import candidates_of
+from dpbo_core.study.trained_models import uncharged
 from dpbo_core.study.training_set import named_prototype, study_fingerprint
 
 if TYPE_CHECKING:
@@ -187,13 +188,14 @@ def advise_study(
         StudyInvalid: the study cannot be used as written; its estimator is not installed, or has no such parameter.
     """
     problem = replace(planning_problem(spec, folder), positives=positives, baseline=baseline, n_public=n_public)
-    if problem.training is None and spec.model.trained and not spec.model.ours:
-        _try_building_estimator(spec, folder, problem)  # what would be refused at the first training
+    uncharged(lambda: check_buildable(spec, folder, problem))  # what would be refused at the first training
     return advise(problem, spec.method, spec.options)
 
 
-def _try_building_estimator(spec: StudySpec, folder: str | Path, problem: Problem) -> None:
-    """Raise unless the study's estimator can be built with a candidate's hyperparameters."""
+def check_buildable(spec: StudySpec, folder: str | Path, problem: Problem) -> None:
+    """Refuse an estimator that cannot be built with a candidate's hyperparameters; models of ours all can."""
+    if problem.training is not None or not spec.model.trained or spec.model.ours:
+        return
     point, named = problem.candidates.points[0], named_prototype(spec, folder)
     if named is not None:
         named.build(point)

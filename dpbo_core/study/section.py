@@ -150,6 +150,12 @@ _TYPE_ERRORS = ("string_type", "bool_type", "int_type", "float_type", "tuple_typ
 
 def _letter(errors: list[Any], section: type[Section]) -> StudyInvalid:
     """Return our error for Pydantic's: for an unknown key if there is one, then a wrong type, then the rest."""
+    if not all(one["loc"] for one in errors):  # Pydantic cannot repeat a key that is not Unicode
+        return StudyInvalid(
+            f"[{section.heading}] has a key that is no text",
+            cause="it holds half of a character, which no file can",
+            remedy="write the key again",
+        )
     order = {"extra_forbidden": 0, **dict.fromkeys(_TYPE_ERRORS, 1), "missing": 2}
     first = min(errors, key=lambda one: order.get(one["type"], 3))
     name, value = str(first["loc"][0]), first["input"]

@@ -190,6 +190,15 @@ class SearchSection(Section):
     learn_from: Literal["editions", "nothing"] | None = None
     one_pass: bool | None = None
 
+    def check(self) -> None:
+        """Refuse a number of candidates where a grid decides it."""
+        require(
+            self.candidates != "grid" or self.n_candidates == SearchSection.model_fields["n_candidates"].default,
+            f"search.n_candidates = {self.n_candidates} beside a grid, which has as many candidates as its points",
+            cause='candidates = "grid" is the default',
+            remedy='set candidates = "sobol", or give points in [space] instead',
+        )
+
     @property
     def n_steps(self) -> int:
         """The number of steps of the search as [search] states it, else 20, whatever the method."""
@@ -230,9 +239,9 @@ class EvaluationSection(Section):
         prevalence: share of positives where the model will be used; that of the records where None.
         repair: true to mend the model's probabilities and threshold from the report, at no cost.
         threshold: of the repaired model, "cost=10:1" or "recall=0.9"; the model's own where None.
-        against: the champion to compare the model with, instead of a report: the folder of a saved model, an
-            address in MLflow ("models:/readmission@champion"), or "column:NAME" of the validation file, which
-            holds another model's predictions.
+        against: the champion to compare the model with, instead of a report: the folder of a saved model, a
+            ".skops" file of an estimator, an address in MLflow ("models:/readmission@champion"), or "column:NAME"
+            of the validation file, which holds another model's predictions.
         margin: how much worse than the champion still counts as not worse, in units of the score.
         accepts: what you answer for beside the study's own `accepts`: "public_models" of a saved champion,
             "rowwise_predictions" of a column.
@@ -257,7 +266,7 @@ class EvaluationSection(Section):
 
     @property
     def champion_folder(self) -> str | None:
-        """The folder of the champion, relative to the study's own; None for none, or for a column."""
+        """The folder or file of the champion, relative to the study's own; None for none, or for a column."""
         return None if self.against is None or self.against.startswith(COLUMN) else self.against
 
     def check(self) -> None:

@@ -310,4 +310,4 @@ def _study_text(path: Path) -> str:
         raw = file.read(LARGEST_STUDY + 1)
     if len(raw) > LARGEST_STUDY or max(map(len, raw.splitlines()), default=0) > LONGEST_LINE:
         raise ValueError
-    return raw.decode()
+    return raw.decode("utf-8-sig")  # editors of Windows begin a file with a byte-order mark

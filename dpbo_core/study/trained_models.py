@@ -26,7 +26,7 @@ class TrainedModels:
     """
 
     def __init__(self, limit: int = int(CACHE_GIGABYTES * 1e9)) -> None:
-        """None kept yet, and at most `limit` bytes of them."""
+        """Make an empty cache of pickled models, of at most `limit` bytes together."""
         self._pickled: dict[str, bytes] = {}
         self._left = limit
 

@@ -24,6 +24,7 @@ def training_table(
     fitted: Preprocessing | None = None,
     *,
     inodes: frozenset[str] | None = None,
+    cells: bool = False,
 ) -> tuple[Table, str]:
     """Read the training records, public or SENSITIVE, and the target's name; of predictions the public table.
 
@@ -33,6 +34,7 @@ def training_table(
         fitted: the preprocessing of a model, if it is another than the study's: columns have the types that it was
             fitted to, and raw cells are kept where it takes the table's own columns.
         inodes: "device:inode:" of each PUBLIC file that the owner's policy was asked about; any where None.
+        cells: whether the raw cells are kept, for a data frame of the table's own columns.
     """
     section, tables = spec.data, spec.data.tables()
     if tables is not None:
@@ -42,7 +44,7 @@ def training_table(
     mode = SENSITIVE_FILE if section.sensitive_training else PUBLIC_FILE.of_inodes(inodes)
     if fitted is not None:
         mode = mode.of_map(fitted)
-    elif spec.model.takes_columns:
+    elif cells or spec.model.takes_columns:
         mode = mode.with_cells()
     table = data.read_table(Path(folder) / shown, mode=mode, shown_as=shown)
     return labelled(section, table), section.target_column

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
+from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid, no_budget
+from dpbo_core.ledger.accounting.admission import admit_first
 from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.takeover import MARKS_OPENING
@@ -42,7 +43,7 @@ from dpbo_core.study.precomputed import (
 from dpbo_core.study.preconditions import check_accepted, check_step_times, opening_cap
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.query import Charged, PrivateQuery, charged, replay
-from dpbo_core.study.resolve import check_one_pass
+from dpbo_core.study.resolve import ResolvedStudy, check_buildable, check_one_pass
 from dpbo_core.study.run import Run
 from dpbo_core.study.trained_models import TrainedModels, check_trainable, memory_limit, uncharged
 
@@ -195,31 +196,41 @@ class StudyRun(Opaque):
         return messages(StudyInvalid) if self._public.problem.rowwise else _training_refused
 
 
-def check_first(run: Run) -> None:
-    """Refuse a study, before any training, if its files' headers, its assumptions or its budget rule it out.
+def check_first(study: ResolvedStudy, ledger: PrivacyLedger | None, folder: str | Path = ".") -> None:
+    """Refuse a study, before any training, if its settings, its files' headers, its assumptions or its budget rule
+    it out.
 
-    The budget is not checked for a study whose name and edition were charged before.
+    The budget is not checked for a study whose name and edition were charged before. Without a ledger the study's
+    own [budget] is the cap.
 
     Raises: as `open_study`; nothing was charged.
     """
-    spec, plan = run.spec, run.plan
-    halves_of(spec, run.folder).check_headers(run.problem)
-    if was_charged(run):
+    spec, plan, problem = study.spec, study.plan, study.problem
+    check_search(study)
+    trained_first(study.method, problem)
+    halves_of(spec, folder).check_headers(problem)
+    if ledger is not None and ledger.editions(spec.name, edition=spec.edition, dataset=spec.privacy.dataset):
         return
-    check_accepted(spec, plan, run.problem.unlisted)
+    if problem.unlisted:  # then it is imported anyway
+        uncharged(lambda: check_buildable(spec, folder, problem))
+    check_accepted(spec, plan, problem.unlisted)
+    cap = opening_cap(spec)
     query = PrivateQuery(
-        run.study.key(""),
-        plan,
-        identified_sources(spec, run.folder),
-        opening_cap(spec),
-        spec.privacy.max_records_per_person,
+        study.key(""), plan, identified_sources(spec, folder), cap, spec.privacy.max_records_per_person
     )
-    run.ledger.check_room(query)
+    if ledger is not None:
+        ledger.check_room(query)
+    elif cap is None:
+        raise no_budget(spec.privacy.dataset)
+    else:
+        admit_first(cap, plan)
 
 
-def was_charged(run: Run) -> bool:
-    """Return whether the ledger has a charge under the study's name and edition, this study's or another's."""
-    return bool(run.ledger.editions(run.spec.name, edition=run.spec.edition))
+def check_search(study: ResolvedStudy) -> None:
+    """Refuse a search that its method cannot make: its lengthscale, its learning or its one pass."""
+    check_lengthscale(study.method, study.problem)
+    check_learns(study.spec, study.method)
+    check_one_pass(study.spec, study.method)
 
 
 class ReadyStudy(Opaque):
@@ -379,9 +390,7 @@ def run_study(
 def _new_warm_start(run: Run) -> WarmStart | None:
     """Return the earlier releases that a new study begins with; None if it does not learn. Checks its settings."""
     spec, method = run.spec, run.method
-    check_lengthscale(method, run.problem)
-    check_learns(spec, method)
-    check_one_pass(spec, method)
+    check_search(run.study)
     return editions_to_learn_from(spec, run.ledger) if learns(spec, method, run.context) else None
 
 

@@ -18,9 +18,10 @@ Numbers as in the proceedings (PMLR 119).
 | K | `gram` | prior covariance of the rows asked about | (t, t) |
 
 Erratum: Theorem 1 is false (n ≥ d + 2, X of full column rank). Z is a linear image of X's rows under ONE secret
-matrix, so whoever knows the other rows solves for that matrix and then for the row. The proof takes over Blocki et
-al. (2012), where the Gaussian matrix mixes users; here it mixes features, and the two images live in different
-column spaces: the densities that are compared do not exist. Nothing in this file is a privacy guarantee.
+matrix, so whoever knows the other rows solves for that matrix and then for the row. Section 3.1 builds on Blocki et
+al. (2012), where the Gaussian matrix mixes users; here it mixes features, so that a column of Z lies in the column
+space of X and has no density on Rⁿ. The paper's proof (Appendix B.2) is not in the text at hand. Nothing in this
+file is a privacy guarantee.
 """
 
 import math
@@ -42,7 +43,7 @@ def singular_value_floor(*, epsilon: float, delta: float, projection_dim: int) -
 def largest_projection_dim(*, epsilon: float, delta: float, singular_value: float) -> int:
     """The largest number r of published columns with `singular_value_floor` ≤ σ_min, 0 if none: the paper's rule.
 
-    Source: section 3.4, last paragraph. Erratum: on the paper's own grid (σ_min = 1030.88, δ = 1e-5) it gives 11 at
+    Source: section 3.4 and section 4. Erratum: on the paper's own grid (σ_min = 1030.88, δ = 1e-5) it gives 11 at
     ε = e^1.1 where the paper has 10, 15 at e^1.3, as in the paper, and 22 at e^1.5 where the paper has 20. Of the
     values that its tables try (…, 10, 15, 20, 30, 50) the printed ones are the largest.
     """
@@ -111,8 +112,8 @@ def remark_2_approximation(
     exponential: a = ‖x − x′‖²/2l² ≤ d²/2, and e^{aν} − 1 ≤ 2aν as long as aν ≤ 1. Raised singular values shrink it
     further, to e^{−a(1+ν)C′}; at C′ = 1 this is ε_ucb again, and it is never above 2√3 L unless d²ν > 1.
 
-    Source: Remark 2 says that there is such a constant, its appendix (B.5, Remark 6) which; that is not in the
-    proceedings, so the constant here is derived again, by the same bound.
+    Source: Remark 2 says that there is such a constant, Remark 6 (Appendix B.5) which. The appendix is not in the
+    text at hand, so the constant here is derived again, by the bound that ε_ucb stands for.
     """
     d2 = scaled_diameter**2
     _, farthest = theorem_2_distance_bounds(distortion=distortion, singular_value=singular_value, floor=floor)

@@ -52,7 +52,7 @@ def similarity_bound(
     The difference is N(0, 2(1 − k₁)), so one λ exceeds 2√((1 − k₁)x) with probability at most 2·½e^{−x}; `n_events`
     is N times the number of parts that δ is divided into.
     Holds when: Assumption 1 with known k₁ (taken on by the caller); `score_change` holds without it.
-    Source: the proof of Theorem 1, equation (4); Algorithm 1, line 9.
+    Source: the proof of Theorem 1; Algorithm 1, line 9.
     """
     return min(2.0 * math.sqrt((1.0 - dataset_similarity) * math.log(n_events / delta)) * _ROUND_UP, score_change)
 
@@ -141,9 +141,10 @@ def theorem_3_sensitivity(
     Holds when: Assumption 1 (taken on by the caller); the acquisition is UCB with at least this β_t, and noise
         N(0, σ²) is drawn onto every observation (verified by code).
     Neighbours: those whose prior correlation is k₁. Source: Theorem 3.
-    Erratum: of the proof. Its failure budget is δ/2 + δ/2 (regret on V and V′) + δ/3 (c) + δ/3 (q) = 5δ/3, and its
-        q bounds the noise at an index CHOSEN BY THE DATA by one Gaussian tail, where a union over T is due. The
-        statement as printed is true for T ≤ `theorem_3_longest_search`; beyond that it is unproved.
+    Erratum: of the proof. It counts δ/3 for each of three events "with appropriate choice of β_T"; with Algorithm
+        1's β_t it spends δ/2 + δ/2 (regret on V and V′) + δ/3 (c) + δ/3 (q) = 5δ/3. Its q bounds the noise at an
+        index CHOSEN BY THE DATA by one Gaussian tail, where a union over T is due. The statement as printed is true
+        for T ≤ `theorem_3_longest_search`; beyond that it is unproved.
 
     Returns:
         Δ in prior standard deviations.
@@ -173,6 +174,8 @@ def theorem_3_longest_search(*, n_candidates: int, delta: float) -> int:
     observations before t: the noise Z at t₀ is one plain N(0, σ²). So max v′ − max v ≤ c + Ω/T + (M′ − Z), M′ the
     largest of T normals, and M′ − Z exceeds q with probability T·Φ̄(q/(√2σ)) at most. Both directions are within δ
     if 2T·Φ̄(2√log(3/δ)) + 2R_T + c_δ ≤ δ, by exact normal tails: R_T = Σ_t 2N·Φ̄(√β_t), c_δ = 2N·Φ̄(√(2 log(3N/δ))).
+    Both tails of every candidate are counted. The regret needs the upper tails and that of the chosen candidate, so
+    T may be larger: for N = 1 and δ = 0.9 this gives 16, one tail a candidate 22, and the exact law more.
 
     Holds when: as for `theorem_3_sensitivity` as published. Source: ours, for Theorem 3.
 
@@ -245,7 +248,7 @@ def average_regret(
 def corollary_2_scale(*, sensitivity: float, epsilon: float) -> float:
     """The Laplace scale b = Δ/ε at which ṽ = max_t v_t + Lap(b) is (ε, δ)-private; ṽ and λ̃ together (2ε, 2δ).
 
-    Holds when: `sensitivity` bounds max_t v_t, as Theorem 3 does. Source: Corollary 2 and Algorithm 1, line 16.
+    Holds when: `sensitivity` bounds max_t v_t, as Theorem 3 does. Source: Corollary 2 and Algorithm 1, line 14.
     Erratum: as printed it compares Pr[A(V) = ṽ] with Pr[A(V′) = ṽ], which are both 0.
     """
     return sensitivity / epsilon
@@ -377,7 +380,7 @@ def record_range(*, score_range: float, lipschitz: float, weight_norm: float, ra
     """Return how far apart two records' scores can be at a model of norm ‖w‖ at most: R = min(g*, r₀ + 2L‖w‖).
 
     Holds when: g is L-Lipschitz in w, and r₀ bounds the range of g(0; ·). Source: the triangle inequality through
-    w = 0, which the proof of Theorem 7 leaves out.
+    w = 0. The proof of Theorem 7 takes this step from Chaudhuri and Vinterbo (2013), Theorem 4.
     """
     return min(score_range, range_at_zero + 2.0 * lipschitz * weight_norm)
 
@@ -398,7 +401,7 @@ def path_length_bound(
     """How far apart models at λ, λ′ in [λ_min, λ_max] are: ‖ŵ_λ − ŵ_λ′‖ ≤ D = min(1/λ_min − 1/λ_max, 2B) + 2τ.
 
     Holds when: as for `weight_norm_bound`, and ‖ŵ_λ − w_λ‖ ≤ τ (verified by the solver's certificate).
-    Source: the proof of Theorem 7 (Chaudhuri and Vinterbo 2013, Theorem 4), with the solver's tolerance added.
+    Source: the proof of Theorem 7, equations (10) to (12), with the solver's tolerance added.
     """
     B = weight_norm_bound(lambda_min=lambda_min, initial_loss=initial_loss)
     return min(1.0 / lambda_min - 1.0 / lambda_max, 2.0 * B) + 2.0 * solver_tolerance
@@ -436,7 +439,7 @@ def theorem_7_fixed_set_integer_sensitivity(
     Theorem 7 where all of Λ is scored: both runs score the same models, so its L·D vanishes; a maximum moves by no
     more than the sum that moves most.
     Holds when: every model of Λ is public and scored; R bounds the range of one record's score at any of them.
-    Neighbours: those of Theorem 7. Source: the proof of Theorem 7, first case; quotients round up.
+    Neighbours: those of Theorem 7. Source: the second term of its proof, one model on V and V′; quotients round up.
     """
     k, g = min(max_records_per_person, n_validation), grid
     return k * min(g, math.ceil(g * record_range / score_range * (1.0 + 1e-12)) + 1)

@@ -1,7 +1,7 @@
 """Wang, Gao, Zhang, Su, Shen: DP-HyPO, An Adaptive Private Hyperparameter Optimization Framework. NeurIPS 2023.
 
-Numbers as in arXiv 2306.05734v2. K trials, K hidden; trial j draws λ from an adaptive density π_j with
-c ≤ π_j/π₀ ≤ C and runs the private M_λ, which gives (x, q); the best (x, q) alone leaves.
+Numbers as in arXiv 2306.05734v2. K trials (the paper's T), K hidden; trial j draws λ from an adaptive density
+π_j with c ≤ π_j/π₀ ≤ C and runs the private M_λ, which gives (x, q); the best (x, q) alone leaves.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -14,12 +14,13 @@ c ≤ π_j/π₀ ≤ C and runs the private M_λ, which gives (x, q); the best (
 
 The tightened form (`calibration="corrected"`). Write M = π₀·M_λ(D) and M′ = π₀·M_λ(D′). Whatever the adaptive
 densities, Pr[trial = y | past] ≤ C·M(y) on D and ≥ c·M′(y) on D′. With P₊, P′₋ the pointwise bounds, a = P₊(<y),
-b = P₊(≤y) and b − a ≤ P₊(y): A(y) ≤ P₊(y)·E[f′(X)], X uniform on [a, b]; likewise A′(y) ≥ P′₋(y)·E[f′(X′)]
-(step A.12 is an inequality, and it goes the right way). Then Σ P₊^α P′₋^{1−α} ≤ C^α c^{1−α} e^{(α−1)ε}, which
-costs α/(α−1) log C + log(1/c); and in f′(X)^α f′(X′)^{1−α} one has 1−X ≥ c·r, 1−X′ ≤ C·r′ for one event of
-probability r under M, r′ under M′, which costs (1+θ)(log C + (1−1/α̂) log(1/c)).
+b = P₊(≤y): A(y) ≤ P₊(y)·Σ_k p_k Σ_i aⁱ⁻¹bᵏ⁻ⁱ = P₊(y)·E[f′(X)], X uniform on [a, b]; likewise
+A′(y) ≥ P′₋(y)·E[f′(X′)]. (Step A.12, b − a = P₊(y), is an inequality and is not needed.) Then
+Σ P₊^α P′₋^{1−α} ≤ C^α c^{1−α} e^{(α−1)ε}, which costs α/(α−1) log C + log(1/c); and in
+f′(X)^α f′(X′)^{1−α} one has 1−X ≥ c·r, 1−X′ ≤ C·r′ for one event of probability r under M, r′ under M′, which
+costs (1+θ)(log C + (1−1/α̂) log(1/c)).
 
-Erratum: section 4.2 compares the two samplers "under the same total privacy budget". By Theorem 1 as printed, at
+Erratum: section 4.2.1 compares the two samplers "under the same total privacy budget". By Theorem 1 as printed, at
 the noise multipliers of Appendix E, the Gaussian process is given more at every γ of Table 1 (10.31 and 9.44 at
 γ = 0.03), and the ε = 12 stated for CIFAR-10 is exceeded at every one of them, by both.
 """

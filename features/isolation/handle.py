@@ -175,7 +175,12 @@ class Handle:
         return result_bytes, ending
 
     def _send_record(self, message: bytes, model: int, record: Record, result: Sequence[int]) -> None:
-        """Pass the open files to the image, then write the record for its child alone; no error if it is gone."""
+        """Have the image fork a child for one record, and write the record to that child; no error if one is gone.
+
+        The image is the process that holds the model. With `message`, what it is to do, it is sent three open files
+        for its child: the end of a pipe where the record comes, the model's file, and the end of `result` (a pipe's
+        two ends) where the child writes its score.
+        """
         source, sink = os.pipe()
         try:
             with os.fdopen(sink, "wb", buffering=0) as pipe:

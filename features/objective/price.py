@@ -16,6 +16,7 @@ with a choice by permute-and-flip within α*ρ* at the one order α* that (ε, �
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dpbo_core.errors import StudyInvalid
@@ -43,6 +44,8 @@ from dpbo_core.privacy.amounts import split_units
 from dpbo_core.privacy.certified import CertificateRules, DeclaredQuery, only_shows, stated_steps
 from dpbo_core.privacy.guarantee import PUBLIC_QUESTIONS, ROWWISE_PREDICTIONS, Evidence, Standing
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, PrivacyPlan, Release, Spend
+from dpbo_core.study import StudySpec
+from dpbo_core.study.resolve import planning_problem
 from dpbo_core.theorems.feldman_cousins_1998 import bounded_interval
 
 CHOICE_DRAW = "choice among what was asked"
@@ -177,6 +180,8 @@ def objective_shown(release: Release) -> CertificateRules:
     shown = only_shows(release, "hyperparameters", "score", "interval", "trajectory", PAIRS, NO_SCORE)
     if not shown or [score["step"] for score in scores] != list(range(1, len(scores) + 1)) or len(scores) > n:
         raise ValueError("value")
+    if n > len(release.spends):  # a stated number is compared before anything is made in that number
+        raise ValueError("steps")
     draws = {score_name(t): tuple(DiscreteGaussian.WORTH) for t in range(1, n + 1)}
     if COUNTS in release.facts:
         if [spend.what for spend in release.spends].count(ALL_PAIRS) != 1:
@@ -189,7 +194,19 @@ def objective_shown(release: Release) -> CertificateRules:
     )
 
 
-QUERY = DeclaredQuery(objective_shown)
+def expected_scores(spec: StudySpec, folder: Path) -> str:
+    """Return what the scores of a study's [objective] cost and how noisy they are, in a sentence."""
+    section, problem = spec.objective, planning_problem(spec, folder)
+    if section is None:
+        return ""
+    price = ObjectivePrice(problem, section.scores, section.choice_share)
+    scale = price.scores()[0].spend(score_name(1)).noise_scale
+    each = f"{section.scores:,} scores for a search of your own, noise of scale {scale:.2g} on each"
+    total = f"ε = {problem.epsilon:g} and δ = {problem.delta:g} in all, by PrivateObjective.from_study"
+    return f"{each}; {total}" + (f". {price.useless}" if price.useless else "")
+
+
+QUERY = DeclaredQuery(objective_shown, expected=expected_scores)
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,11 @@ class OpenObjective:
 
     @property
     def query(self) -> PrivateQuery:
-        """All n scores, and the final choice if there is one, as one query to charge."""
+        """Return all scores that may be asked for, and the final choice if it is paid for, as one query to charge.
+
+        It stays open until it is released. Its `cap` is opened if the dataset has none, and `useless` says why
+        mostly noise is to be expected.
+        """
         price = self.price
         k = price.problem.max_records_per_person
         return PrivateQuery(

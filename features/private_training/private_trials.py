@@ -1,6 +1,7 @@
 """`PrivateTrials`: the best of a hidden number of private trainings, by anybody's own trainer."""
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
@@ -51,6 +52,7 @@ EVIDENCE = Evidence(
 RELATIONS = ("replace_one", "add_or_remove", "zero_out")
 SOCKETS = Path("/run")  # of the system's services, which a network namespace does not close
 MOST_COSTS = 24  # different trainings of one search: each takes seconds to solve
+MAX_TRIALS = 10_000
 SPLIT_SEED = 0  # of the rows that dpbo divides: a public rule of their positions
 CONSTANT_SEEDS = 2**16  # a random state below it in a rehearsal is taken for a constant
 
@@ -80,7 +82,8 @@ class PrivateTrials:
         people: "disjoint" under the assumption `disjoint_people`: nobody is in both sets. Of one table that dpbo
             divides it is known.
         workers: how many trainings run at once.
-        timeout: seconds after which a training is ended and scores worst; and likewise the score of one record.
+        timeout: seconds after which a training is ended and scores worst; and likewise the score of one record, for
+            which None means 60.
         accepts: assumptions that you answer for, by name.
         ledger: the ledger's URL; where None that of the command.
         validation_share: of one table, the share of its records that models are scored on.
@@ -135,7 +138,6 @@ class PrivateTrials:
         PrivacySection(dataset=self.dataset, epsilon=self.epsilon, delta=self.delta)
         if self.budget is not None:
             BudgetSection(epsilon=self.budget[0], delta=self.budget[1])
-        usual = max(1, -(-3 * int(self.trials) // 2))
         for fine, what, remedy in (
             (
                 self.neighbours in RELATIONS,
@@ -153,14 +155,28 @@ class PrivateTrials:
                 'write "disjoint", or leave it out',
             ),
             (self.run is None or self.run >= 1, f"run = {self.run}", "run at least one training"),
-            (self.trials > 1 or self.run == 1, f"trials = {self.trials}", "expect more than 1, or set run = 1"),
+            (
+                1 < self.trials < MAX_TRIALS or (self.run == 1 and 0 < self.trials <= 1),
+                f"trials = {self.trials}",
+                f"expect more than 1 and fewer than {MAX_TRIALS:,}, or set run = 1",
+            ),
             (self.workers >= 1, f"workers = {self.workers}", "use at least 1"),
-            (self.timeout is None or self.timeout > 0, f"timeout = {self.timeout}", "give seconds above 0"),
+            (
+                self.timeout is None or 0 < self.timeout < math.inf,
+                f"timeout = {self.timeout}",
+                "give seconds above 0",
+            ),
+            (_is_path(self.train), f"train = {self.train!r}", 'write "package.module:function"'),
+            (
+                self.score == OF_CLASSES or _is_path(self.score),
+                f"score = {self.score!r}",
+                f'write "package.module:function", or "{OF_CLASSES}"',
+            ),
             (0.0 < self.validation_share < 1.0, "validation_share is no share", "choose one between 0 and 1"),
         ):
             if not fine:
                 raise StudyInvalid(what, remedy=remedy)
-        self.run = usual if self.run is None else self.run
+        self.run = -(-3 * int(self.trials) // 2) if self.run is None else self.run
         self._prices: dict[tuple[int, int, bool], TrialPrice] = {}
         self._rehearsed: tuple[int | None, int | None, bool, bool] = (None, None, self.people == "disjoint", False)
 
@@ -185,7 +201,10 @@ class PrivateTrials:
         price = self._price(*sizes, disjoint=disjoint)
         jobs = self._jobs(price, training, validation, rehearsal=True)
         with TemporaryDirectory(prefix="dpbo-rehearsal-") as folder:
-            trained = jobs.trained(0, REHEARSED_SEED, Path(folder))
+            own = Path(folder, "training")
+            own.mkdir()
+            trained = jobs.trained(0, REHEARSED_SEED, own)
+            scored = None if trained is None else jobs.scored(trained[1], Path(folder))
         if trained is None or "error" in trained[0]:
             raise StudyInvalid(
                 "the training failed in the rehearsal",
@@ -205,7 +224,6 @@ class PrivateTrials:
                 cause="a call like torch.manual_seed(0), or torch imported inside the function and never seeded",
                 remedy="seed with trial.seed, or draw from trial.rng, trial.torch_generator() or trial.jax_key()",
             )
-        scored = jobs.scored(trained[1])
         if scored is None or "error" in scored[0]:
             raise StudyInvalid(
                 "the model could not be scored in the rehearsal",
@@ -438,6 +456,12 @@ def _n_records(data: Any) -> int:
     if isinstance(data, str | Path) or not hasattr(data, "__len__"):
         raise StudyInvalid("these data have no records that dpbo could count", remedy="give (X, y), or a table")
     return len(data)
+
+
+def _is_path(function: Any) -> bool:
+    """Return whether this is a function, or what looks like the import path of one."""
+    module, _, name = function.partition(":") if isinstance(function, str) else ("m", ":", "f")
+    return bool(module and name)
 
 
 def _named(value: Any) -> Any:

@@ -22,6 +22,7 @@ import random
 import resource
 import signal
 import sys
+from numbers import Real
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,6 +31,8 @@ _BIND, _RECURSIVE, _PRIVATE = 0x1000, 0x4000, 0x40000
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _READ_ONLY = 442, -100, 0x8000, 1
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
 _CAPABILITIES, _CAPABILITY_VERSION = 64, 0x20080522  # as many as the system's sets have bits
+PLACE = "/dev/shm/trial"  # noqa: S108  where a contained process sees its folder, in shared memory of its own
+RECORD_TIMEOUT_S = 60.0  # of one record's score, where no other is stated
 UNSEEDED_TORCH = 67280421310721  # the state of PyTorch's generator in every new process
 
 
@@ -38,13 +41,14 @@ def supervise(answer: int, confinement: dict[str, Any]) -> int:
 
     Args:
         answer: the open file that the worker writes to.
-        confinement: "folder", "place" where it is mounted, "hidden" folders and files, whether "contained", the
-            "timeout" in seconds or None, and whether this is a "rehearsal", whose errors are shown.
+        confinement: "folder", "hidden" folders and files, whether "contained", the "timeout" in seconds or None,
+            and whether this is a "rehearsal", whose errors are shown.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the records
     _end_with_parent()
     contained = confinement["contained"]
-    if contained and not enter_namespaces(confinement["folder"], confinement["place"]):
+    sockets = path_sockets() if contained else []  # asked before the process has a network of its own
+    if contained and not enter_namespaces(confinement["folder"]):
         return 1
     if not contained:
         from dpbo_core.models.public_process import adopt_orphans, end_children
@@ -54,8 +58,8 @@ def supervise(answer: int, confinement: dict[str, Any]) -> int:
     if not worker:
         _end_with_parent()
         if contained:
-            _hide(confinement["hidden"])
-        os.chdir(confinement["place"] if contained else confinement["folder"])
+            _hide([*confinement["hidden"], *sockets])
+        os.chdir(PLACE if contained else confinement["folder"])
         _work(answer, rehearsal=confinement["rehearsal"])
         os._exit(0)
     signal.signal(signal.SIGALRM, lambda *_: os.kill(worker, signal.SIGKILL))
@@ -72,8 +76,17 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
-def enter_namespaces(folder: str, place: str) -> bool:
-    """Enter namespaces where `folder`, seen at `place`, is all that may be written to; False if there are none."""
+def path_sockets() -> list[str]:
+    """Return where other processes listen on files, which a network namespace does not close."""
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/net/unix").read_text(errors="surrogateescape").splitlines()[1:]
+        paths = {line.split(maxsplit=7)[7] for line in lines if " /" in line}
+        return sorted(path for path in paths if os.access(path, os.W_OK))
+    return []
+
+
+def enter_namespaces(folder: str) -> bool:
+    """Enter namespaces where `folder`, seen at `PLACE`, is all that may be written to; False if there are none."""
     if sys.platform != "linux":
         return False
     libc, user, group = ctypes.CDLL(None, use_errno=True), os.getuid(), os.getgid()
@@ -85,8 +98,12 @@ def enter_namespaces(folder: str, place: str) -> bool:
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
     except OSError:
         return False
-    whole = _mount(b"none", "/", None, _RECURSIVE | _PRIVATE) and _mount(os.fsencode(folder), place, None, _BIND)
-    return whole and _protect("/", read_only=True) and _protect(place, read_only=False)
+    memory = str(Path(PLACE).parent)
+    if not (_mount(b"none", "/", None, _RECURSIVE | _PRIVATE) and _mount(b"none", memory, b"tmpfs", 0)):
+        return False
+    Path(PLACE).mkdir()
+    whole = _mount(os.fsencode(folder), PLACE, None, _BIND) and _protect("/", read_only=True)
+    return whole and all(_protect(place, read_only=False) for place in (memory, PLACE))
 
 
 def _mount(source: bytes, target: str, kind: bytes | None, flags: int) -> bool:
@@ -103,18 +120,18 @@ def _protect(target: str, *, read_only: bool) -> bool:
 
 
 def _hide(places: list[str]) -> None:
-    """Give the worker its own /proc and shared memory, and hide the given places (stores and keys) by mounting
-    empty ones.
+    """Give the worker its own /proc, and hide the given places (stores, keys and sockets) by mounting empty ones.
 
     Raises:
         OSError: one of them could not be hidden, and nothing was run.
     """
     _mount(b"proc", "/proc", b"proc", 0)  # without it those outside are seen by name, and not reached
-    for place in ["/dev/shm", "/dev/pts", *places]:  # noqa: S108
-        if Path(place).is_dir():
+    for place in ["/dev/pts", *places]:
+        if os.path.isdir(place):  # noqa: PTH112
             hidden = _mount(b"none", place, b"tmpfs", 0)
         else:
-            hidden = not Path(place).exists() or _mount(b"/dev/null", place, None, _BIND)
+            # A socket may end meanwhile, or lie in a folder that the worker cannot enter.
+            hidden = _mount(b"/dev/null", place, None, _BIND) or not os.path.exists(place)  # noqa: PTH110
         if not hidden:
             raise OSError("a store could not be hidden")
     _give_up_rights()
@@ -170,8 +187,8 @@ def _train(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
 
     trial = Trial(job["seed"], job["variable"], job["value"])
     seeds: list[int] = []
-    np.random.seed([job["seed"] & 0xFFFFFFFF, job["seed"] >> 32])  # noqa: NPY002  what a trainer may draw from
-    random.seed(job["seed"])
+    np.random.seed(words_of(another_seed(job["seed"], "numpy")))  # noqa: NPY002  what a trainer may draw from
+    random.seed(another_seed(job["seed"], "python"))
     for module in (np.random, random):
         module.seed = _noting(module.seed, seeds)  # type: ignore[attr-defined]
     train = function_of(job["train"])
@@ -237,6 +254,8 @@ def _score_from(first: int, job: dict[str, Any], steps: mmap.mmap, reached: mmap
 
         from dpbo_core.models.scores.grid import to_grid
 
+        limit = job["timeout"] or RECORD_TIMEOUT_S
+        signal.setitimer(signal.ITIMER_REAL, limit)
         try:
             score = function_of(job["score"])
             model, data = cloudpickle.loads(job["model"]), cloudpickle.loads(job["data"])
@@ -246,7 +265,7 @@ def _score_from(first: int, job: dict[str, Any], steps: mmap.mmap, reached: mmap
         for i in range(first, job["n_records"]):
             reached[:] = i.to_bytes(8, "big", signed=True)
             value = np.zeros(1)
-            signal.setitimer(signal.ITIMER_REAL, job["timeout"] or 0.0)
+            signal.setitimer(signal.ITIMER_REAL, limit)
             with contextlib.suppress(BaseException):  # what it says may hold the record
                 value[0] = float(np.asarray(score(model, record_of(data, i))).reshape(-1)[0])
             signal.setitimer(signal.ITIMER_REAL, 0.0)
@@ -310,15 +329,18 @@ def spend_of(spent: Any) -> Any:
     if callable(getattr(spent, "total", None)):
         epsilon, delta = map(float, spent.total())
         return epsilon if delta == 0.0 else [epsilon, delta]
-    if isinstance(spent, int | float):
+    if isinstance(spent, Real):
         return float(spent)
     if isinstance(spent, list | tuple):
+        if all(isinstance(number, Real) for number in spent):  # (ε, δ)
+            return list(map(float, spent))
         merged: list[list[float]] = []
-        for noise, rate, steps in spent:
-            if merged and merged[-1][:2] == [noise, rate]:
+        for entry in spent:
+            noised, rate, steps = map(float, entry)
+            if merged and merged[-1][:2] == [noised, rate]:
                 merged[-1][2] += steps
             else:
-                merged.append([noise, rate, steps])
+                merged.append([noised, rate, steps])
         return merged
     inner: Any = getattr(spent, "event", None)
     if type(spent).__name__ == "SelfComposedDpEvent" and hasattr(inner, "sampling_probability"):
@@ -326,6 +348,11 @@ def spend_of(spent: Any) -> Any:
         if noise is not None:
             return [[float(noise), float(inner.sampling_probability), int(spent.count)]]
     return repr(spent)
+
+
+def words_of(seed: int) -> list[int]:
+    """Return 64 bits as two words, the upper one first."""
+    return [seed >> 32, seed & 0xFFFFFFFF]
 
 
 def another_seed(seed: int, purpose: str) -> int:
@@ -337,16 +364,17 @@ class Trial:
     """What a trainer is handed beside hyperparameters and data: its noise, its randomness and its folder.
 
     Attributes:
-        seed: 64 secret bits, other ones in every trial.
-        rng: a NumPy generator made of it.
-        folder: an empty folder of the trial's own, kept over a kill and gone afterwards.
+        seed: 64 secret bits, other ones in every trial. Nothing below draws the same as a generator made of it.
+        rng: a NumPy generator.
+        folder: a folder of the trial's own, gone afterwards. It is empty after a kill too, since what is resumed
+            from a checkpoint would draw the same noise again.
         reported: what `spent` was told, as plain JSON; None if nothing.
     """
 
     def __init__(self, seed: int, variable: str, value: float) -> None:
         import numpy as np
 
-        self.seed, self.rng, self.folder = seed, np.random.default_rng(seed), Path.cwd()
+        self.seed, self.rng, self.folder = seed, np.random.default_rng(another_seed(seed, "rng")), Path.cwd()
         self.reported: Any = None
         self._variable, self._generators = variable, 0
         if variable:
@@ -372,9 +400,9 @@ class Trial:
         return torch.Generator().manual_seed(another_seed(self.seed, f"generator {self._generators}"))
 
     def jax_key(self) -> Any:
-        """Return a JAX key of the trial's 64 bits."""
+        """Return a JAX key of 64 bits, the same at every call: split it."""
         import jax
         import numpy as np
 
-        words = np.array([self.seed >> 32, self.seed & 0xFFFFFFFF], dtype=np.uint32)
+        words = np.array(words_of(another_seed(self.seed, "jax")), dtype=np.uint32)
         return jax.random.wrap_key_data(jax.numpy.asarray(words), impl="threefry2x32")

@@ -218,6 +218,10 @@ class Declared(Family):
     epsilon: Setting
     delta: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.delta, int | float) or not 0.0 <= self.delta < 1.0:
+            raise StudyInvalid(f"Declared has delta = {self.delta!r}", remedy="give a number from 0 to below 1")
+
     def key(self, point: Point, n_records: int) -> float:  # noqa: ARG002
         """Return ε at a candidate."""
         return setting_at("epsilon", self.epsilon, point)

@@ -62,6 +62,7 @@ def print_plan(study: "TrialStudy", *, rehearse: bool) -> None:
             Screen().say("Next: dpbo tune STUDY.toml.")
 
     print_result(document, screen)
+    study.check_files()  # as tune would be refused
 
 
 def print_tuned(study: "TrialStudy", *, anyway: bool) -> None:

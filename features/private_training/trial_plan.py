@@ -61,7 +61,7 @@ class TrialsPlan:
         score = self.price.score
         lines = [
             f"{self.study} · edition {self.edition} · dataset {self.dataset} · {relation} one record",
-            "No sensitive file was opened and nothing was charged.",
+            "No sensitive record was read and nothing was charged.",
             f"  price    ε = {terms.epsilon:g}{delta} for the whole search; {terms.run} trainings always run",
             *fill(
                 f"  noise    {'; '.join(noises[:MAX_SHOWN_TRAININGS])}{more}", 79, subsequent_indent=" " * 11

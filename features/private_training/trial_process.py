@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from dpbo.features.private_training.trial_child import PLACE
 from dpbo_core.models.public_process import INHERITED_VARIABLES
 
 _BOOT = (
@@ -47,11 +48,11 @@ class Confinement:
         """
         import cloudpickle
 
-        with tempfile.TemporaryFile() as answer, tempfile.TemporaryDirectory(prefix="dpbo-trial-") as place:
-            home = place if self.contained else str(folder)
+        with tempfile.TemporaryFile() as answer:
+            home = PLACE if self.contained else str(folder)
             environment = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
             environment |= dict.fromkeys(("HOME", "TMPDIR"), home) | {"PYTHONDONTWRITEBYTECODE": "1"}
-            asked = {"folder": str(folder), "place": place, **asdict(self)}
+            asked = {"folder": str(folder), **asdict(self)}
             paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100
             process = subprocess.Popen(  # noqa: S603  this interpreter
                 [

@@ -75,13 +75,16 @@ class TrialJobs:
         }
         return self.confinement.run(job, folder)
 
-    def scored(self, model: bytes) -> tuple[dict[str, Any], bytes] | None:
-        """Score each validation record: its score in whole steps, as bytes; None if the process failed."""
+    def scored(self, model: bytes, place: Path) -> tuple[dict[str, Any], bytes] | None:
+        """Score each validation record: its score in whole steps, as bytes; None if the process failed.
+
+        Its own folder is made in `place`.
+        """
         n = self.price.terms.n_validation
         job = {"what": "score", "score": self.score, "model": model, "n_records": n}
         job |= {"timeout": self.confinement.timeout, "data": self.validation.expose()}
         patient = replace(self.confinement, timeout=None)  # a late record ends no other's score
-        with TemporaryDirectory(prefix="dpbo-score-") as folder:
+        with TemporaryDirectory(prefix="score-", dir=place) as folder:
             return patient.run(job, Path(folder))
 
     def expected(self, candidate: int) -> Any:
@@ -93,7 +96,7 @@ class TrialJobs:
         """Run one trial, always in two processes: its noised score, what it reported, and its pickled model."""
         trained = self.trained(candidate, seed, folder)
         model = b"" if trained is None else trained[1]
-        scored = self.scored(model)
+        scored = self.scored(model, folder.parent)
         if trained is None:
             return FinishedTrial(None), b""
         steps = np.zeros(0, dtype=np.int64) if scored is None else np.frombuffer(scored[1], dtype=np.int64)
@@ -193,7 +196,7 @@ class TrialSearch:
         def one(number: int) -> None:
             if self.vault.finished(number) is None:
                 candidate, seed = draw.candidates[number], draw.seeds[number]
-                self.vault.seal(number, *jobs.tried(candidate, seed, self.vault.own_folder(number), source))
+                self.vault.seal(number, *jobs.tried(candidate, seed, self.vault.new_folder(number), source))
             self.progress(number + 1)
 
         numbers = range(len(draw.candidates))

@@ -28,7 +28,7 @@ from dpbo_core.ledger.sources import Source, file_source
 from dpbo_core.methods.problem import DEFAULT_DELTA
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.study.context import QueryContext
-from dpbo_core.study.section import Section, limited, one_of, refuse_unknown, require
+from dpbo_core.study.section import PlainList, Section, limited, one_of, refuse_unknown, require
 from dpbo_core.study.sections import BudgetSection, PrivacySection, SearchSection
 from dpbo_core.study.spec import StudyHead, StudySpec, candidates_of, read_axes
 
@@ -49,15 +49,22 @@ class TrialData(Section):
     validation: str | None = None
     n_validation: Count | None = None
     target: str = "target"
+    classes: PlainList | None = None
 
     def check(self) -> None:
-        """Refuse data that are neither a bundled set nor two files with their public numbers of records."""
+        """Refuse data that are neither a bundled set nor two files with their numbers of records."""
         files = (self.training, self.n_training, self.validation, self.n_validation)
         require(
             all(part is None for part in files) if self.source else None not in files,
             "[data] names neither a bundled set nor two files with their numbers of records",
             remedy='write source = "digits"; or training, n_training, validation and n_validation',
         )
+        if self.classes is not None:
+            require(
+                len({isinstance(value, str) for value in self.classes}) == 1,
+                "data.classes is no list of numbers or of texts",
+                remedy='list every class, as in classes = ["no", "yes"]',
+            )
 
 
 class TrialMethod(Section):
@@ -90,8 +97,13 @@ class TrialSection(Section):
     score: str = OF_CLASSES
 
     def check(self) -> None:
-        """Refuse a mechanism that is none of the declared costs."""
+        """Refuse a mechanism that is none of the declared costs, and a score that is no import path."""
         one_of("trial.mechanism", self.mechanism, MECHANISMS)
+        require(
+            self.score == OF_CLASSES or ":" in self.score,
+            f"trial.score = {self.score!r}",
+            remedy=f'write "package.module:function", or "{OF_CLASSES}"',
+        )
 
     def family(self) -> Family:
         """Return the declared cost; the function of `event` is imported."""
@@ -237,19 +249,20 @@ class TrialStudy:
         """Return the SENSITIVE training and validation records, read now; only after the charge."""
         if self.data.source is not None:
             training, validation = bundled.load(self.data.source, self.data.validation_share)
-            return _arrays(training, bundled.TARGET), _arrays(validation, bundled.TARGET)
+            return _arrays(training, bundled.TARGET, None), _arrays(validation, bundled.TARGET, None)
         return self._read(str(self.data.training)), self._read(str(self.data.validation))
 
     def _read(self, shown: str) -> Any:
         if (self.folder / shown).is_dir():
             return str((self.folder / shown).resolve())
         table = data.read_table(str(self.folder / shown), mode=SENSITIVE_FILE, shown_as=shown)
-        return _arrays(table, self.data.target)
+        return _arrays(table, self.data.target, self.data.classes)
 
     def invented(self) -> tuple[Any, Any]:
         """Return invented records of the stated sizes and columns, for a rehearsal."""
         rng = np.random.default_rng(0)
         if self.data.source is not None:
+            classes: tuple[Any, ...]
             classes, d = bundled.public_facts(self.data.source)[0], len(bundled.FEATURE_COLUMNS[self.data.source])
         else:
             shown = str(self.data.training)
@@ -259,7 +272,7 @@ class TrialStudy:
                 remedy="rehearse in Python: PrivateTrials(...).rehearse(records, validation_records)",
             )
             header = data.read_header(self.folder / shown, mode=SENSITIVE_FILE, shown_as=shown)
-            classes, d = (0.0, 1.0), len(header.columns) - 1
+            classes, d = self.data.classes or (0.0, 1.0), len(header.columns) - 1
         n, m = self.sizes
         return tuple((rng.random((size, d)), rng.choice(np.asarray(classes), size)) for size in (n, m))  # type: ignore[return-value]
 
@@ -287,11 +300,17 @@ class TrialStudy:
         print_tuned(self, anyway=anyway)
 
 
-def _arrays(table: Table, target: str) -> tuple[Any, Any]:
-    """Return a table's features (m, d), numbers, NaN for what is none, and its target (m,)."""
+def _arrays(table: Table, target: str, classes: PlainList | None) -> tuple[Any, Any]:
+    """Return a table's features (m, d) and its target (m,), in types that no record decides.
+
+    Numbers, NaN for what is none; with `classes` the target is one of them, the first for what is none.
+    """
     columns = {name: values for name, values in table.columns.items() if name != target}
     X = np.column_stack([_numbers(values) for values in columns.values()])
-    return X, np.array(table.columns[target])
+    if classes is None:
+        return X, _numbers(table.columns[target])
+    numbers = {label: i for i, label in enumerate(classes)}
+    return X, np.array(classes)[[numbers.get(value, 0) for value in table.columns[target]]]
 
 
 def _numbers(values: Any) -> Any:

@@ -1,7 +1,7 @@
 """The trials of a running search, sealed in a folder of its owner alone until the best of them is released.
 
 draw.json    what was drawn before the first training: how many trials count, each one's candidate, each one's seed
-<j>/         the own folder of trial j, empty when it begins
+<j>-…/       folders of trial j, made anew by every run: a checkpoint of a killed one would repeat its noise
 <j>.model    its model, and then
 <j>.json     its noised score and what it reported: a trial that is finished
 
@@ -12,6 +12,7 @@ the release the folder is destroyed.
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -74,11 +75,9 @@ class TrialVault:
         table = json.loads(file.read_bytes())
         return TrialDraw(table["counted"], tuple(table["candidates"]), tuple(table["seeds"]))
 
-    def own_folder(self, trial: int) -> Path:
-        """Return the trial's own folder, made if need be."""
-        folder = self.folder / str(trial)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        return folder
+    def new_folder(self, trial: int) -> Path:
+        """Return a new and empty folder for the trial, its owner's alone."""
+        return Path(tempfile.mkdtemp(prefix=f"{trial}-", dir=self.folder))
 
     def finished(self, trial: int) -> FinishedTrial | None:
         """Return the trial's outcome; None before it has finished."""

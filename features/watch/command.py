@@ -217,7 +217,11 @@ def _assumed(plan: WatchPlan) -> Iterator[tuple[str, str]]:
 
 
 def plan_json(plan: WatchPlan) -> dict[str, Any]:
-    """Return a watch's price and rates of error, as the JSON object of `dpbo watch --plan --json`."""
+    """Return a watch's price and rates of error, as the JSON object of `dpbo watch --plan --json`.
+
+    `seen[i]` is the probability that a fall of the stated size is seen by day i + 1, `smallest_drop` the smallest
+    fall that the watch is likely to see.
+    """
     power = plan.power
     return {
         "verdict": power.verdict,

@@ -167,7 +167,11 @@ def tables_of(section: WatchSection, folder: str | Path) -> tuple[str, ...]:
 
 
 def rows_in_pool(problem: Problem, pool: int, accepts: Collection[str]) -> int:
-    """A person's most records in a pool: k if persons are named or `accepts` has each in one table, else pool·k."""
+    """Return the most records that one person can have in a pool of tables.
+
+    It is k if each person counts once (a column names them, or their number is stated), or if `accepts` says that
+    nobody is in two tables; else k for every table.
+    """
     k, counted = problem.max_records_per_person, problem.person is not None or problem.n_persons is not None
     return k if counted or ROWS_IN_ONE_TABLE.name in accepts else pool * k
 

@@ -34,20 +34,21 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     ("dpbo init TRAIN.csv VALID.csv", "write a study file for your two files"),
-    ("dpbo plan study.toml", "estimate accuracy and privacy cost; opens no sensitive file"),
+    ("dpbo plan study.toml", "estimate accuracy and privacy cost; reads no sensitive record"),
     ("dpbo tune study.toml", "search, charge the budget and release the choice"),
     ("dpbo budget", "show what was spent and what is left"),
     ("dpbo ui", "view the releases in MLflow"),
 )
 OWN_COMMANDS = {  # in the order of --help: its home, and its line there
     "init": ("dpbo.flows.cli.init:init", "Write a study file for two data files."),
-    "plan": ("dpbo.flows.cli.plan:plan", "Estimate accuracy and privacy cost; opens no sensitive file."),
+    "plan": ("dpbo.flows.cli.plan:plan", "Estimate accuracy and privacy cost; reads no sensitive record."),
     "tune": ("dpbo.flows.cli.tune:tune", "Search, charge the budget and release the choice."),
     "evaluate": (
         "dpbo.flows.cli.evaluate:evaluate",
         "Report the released model's quality on the sensitive records.",
     ),
     "serve": ("dpbo.flows.cli.tune:serve", "Tune on a schedule until the budget is spent."),
+    "predict": ("dpbo.flows.cli.predict:predict", "Write the released model's predictions for new rows."),
     "show": ("dpbo.flows.cli.show:show", "Print a recorded release; reads only the ledger."),
     "budget": ("dpbo.flows.cli.budget_words:budget_app", "Show what was spent, by whom, and what is left."),
     "ui": ("dpbo.flows.cli.ui:ui", "Show MLflow's pages, read-only, behind a link."),
@@ -56,7 +57,7 @@ OWN_COMMANDS = {  # in the order of --help: its home, and its line there
 }
 FEATURE_COMMANDS: Mapping[str, tuple[str, str]] = NamedParts(__name__, {}, group="dpbo.commands")
 ALL_COMMANDS = ChainMap(OWN_COMMANDS, cast("dict[str, tuple[str, str]]", FEATURE_COMMANDS))
-N_COMMON_COMMANDS = 8  # of them are what most people need; the rest stands under "also"
+N_COMMON_COMMANDS = 9  # of them are what most people need; the rest stands under "also"
 
 
 RESULT_COMMANDS = {"show", "tune", "evaluate", "plan", "verify", *FEATURE_COMMANDS}

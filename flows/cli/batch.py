@@ -66,7 +66,7 @@ def plan_together(files: Iterable[Path], event: Path | None) -> None:
             for name, dataset, price in rows
         ]
         Screen().table(COLUMN_NAMES, table, left=2)
-        Screen().say("No sensitive file was opened and nothing was charged.")
+        Screen().say("No sensitive record was read and nothing was charged.")
 
     print_result(document, screen)
     if any(price.refusal for _, _, price in rows):

@@ -1,5 +1,6 @@
 """`dpbo budget`: each data set's account and its entries, and how its budget burns down."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ from dpbo_core.privacy.certified import rounds_of
 N_STUDIES_SHOWN = 3  # whose room is said: those that were charged last
 N_ENTRIES_SHOWN = 20  # entries of a dataset that are shown; --json has all
 COLUMN_NAMES = ("study", "edition", "method", "ε", "δ", "released")
+USUAL_RHYTHM = "usual"
 EMPTY_LEDGER_MESSAGE = "The ledger is empty. Open a cap: dpbo budget set DATASET --epsilon 5 --delta 1e-5"
 
 
@@ -35,6 +37,10 @@ class BudgetGroup(TyperGroup):
         words = [arg for arg in args if not arg.startswith("-")]
         if "--help" not in args and (not words or words[0] not in self.commands):
             args = ["show", *args]
+        for place, word in enumerate(args, 1):  # a bare --forecast is of the usual rhythm
+            if word == "--forecast" and not re.fullmatch(r"\d+[smhd]", "".join(args[place : place + 1])):
+                args = [*args[:place], USUAL_RHYTHM, *args[place:]]
+                break
         return super().parse_args(ctx, args)
 
 
@@ -42,7 +48,8 @@ budget_app = typer.Typer(
     cls=BudgetGroup,
     add_completion=False,
     rich_markup_mode=None,
-    help="Show each dataset's limit, what is spent, what remains, and the newest entries.",
+    help="Show each dataset's limit, what is spent, what remains, and the newest entries. With --forecast: when "
+    "the budget ends (with --forecast 1d: if each study runs daily from now on). With --json: as one object.",
 )
 
 
@@ -50,11 +57,8 @@ budget_app = typer.Typer(
 def show_accounts(
     dataset: Annotated[str | None, typer.Argument()] = None,
     forecast: Annotated[
-        bool, typer.Option("--forecast", help="Forecast when the budget ends if the studies continue as before.")
-    ] = False,
-    every: Annotated[
         str | None,
-        typer.Option(help="With --forecast: how often each study runs, such as 30d; by default as before."),
+        typer.Option(help="Forecast when the budget ends; with 30d, if each study runs so often from now on."),
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -68,8 +72,9 @@ def show_accounts(
             cause="a misspelt name, another folder's ledger, or nothing was ever spent on it",
             remedy="run dpbo budget to see them all",
         )
-    if forecast or every is not None:
-        rhythm, now = None if every is None else timedelta(seconds=seconds(every)), datetime.now(UTC)
+    if forecast is not None:
+        rhythm = None if forecast == USUAL_RHYTHM else timedelta(seconds=seconds(forecast))
+        now = datetime.now(UTC)
         burn_downs = tuple((account, forecast_of(account, now, rhythm)) for account in accounts)
         print_json(forecasts_json(burn_downs)) if json else print_forecasts(burn_downs)
         return
@@ -267,7 +272,7 @@ def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
         yield "no forecast: it has no limit, or nothing has been spent yet"
         return
     if not burn_down.streams:
-        yield "no forecast: no study has run twice yet; give --every 30d, for example"
+        yield "no forecast: no study has run twice yet; give --forecast 30d, for example"
         return
     for expected, words in ((False, "left so far"), (True, "left if the studies continue")):
         left = [max(0.0, burn_down.limit - point.spent) for point in burn_down.points if point.expected is expected]
@@ -289,4 +294,7 @@ def _duration(every: timedelta) -> str:
     days = every.total_seconds() / 86400.0
     if days >= 2.0:
         return f"{days:.3g} days"
-    return f"{24.0 * days:.3g} hours" if days >= 2.0 / 24.0 else f"{1440.0 * days:.3g} minutes"
+    minutes = 1440.0 * days
+    if minutes >= 120.0:
+        return f"{24.0 * days:.3g} hours"
+    return f"{minutes:.3g} minutes" if minutes >= 2.0 else f"{60.0 * minutes:.3g} seconds"

@@ -81,7 +81,7 @@ def evaluate(
         document = print_report(result, tracked, account)
         if tracked is not None and tracked.model_uri:
             print_registered(tracked.model_uri)
-        print_next(document)
+        print_next(document, study, repaired=result.repair is not None)
 
     print_result(lambda: evaluated_json(result, tracked), screen)
 

@@ -12,6 +12,7 @@ import tomli_w
 import typer
 
 from dpbo.flows.cli.public_notices import IDENTIFIER_PATTERN, notices
+from dpbo.flows.cli.sensitive_init import print_sensitive, sensitive_study
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.cli.words import writing
@@ -28,6 +29,7 @@ from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
 from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
 from dpbo_core.models.scores.roc_auc import ROC_AUC
 from dpbo_core.study import AxisSection, DataSection, PrivacySection, StudySpec
+from dpbo_core.study.headers import check_distinct
 from dpbo_core.study.spec import read_study
 
 MIN_REGRESSION_VALUES = (
@@ -58,11 +60,11 @@ LINE_NOTES = {  # beside a line of the file, or the header of a table
 def init(
     training: Annotated[Path, typer.Argument(metavar="TRAINING.csv", help="The PUBLIC file, which is read.")],
     validation: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             metavar="VALIDATION.csv", help="The SENSITIVE file, of which only the header and the length are read."
         ),
-    ],
+    ] = None,
     target: Annotated[str | None, typer.Option(help="The column to predict; by default the last one.")] = None,
     person: Annotated[
         str | None,
@@ -71,11 +73,23 @@ def init(
             help="The column that names each record's person, and the number of people in the validation file.",
         ),
     ] = None,
+    sensitive: Annotated[
+        bool, typer.Option("--sensitive", help="One file, which is SENSITIVE: train privately on it.")
+    ] = False,
     out: Annotated[
         Path, typer.Option(help="The study file to write; an existing file is never overwritten.")
     ] = DEFAULT_FILE,
 ) -> None:
-    """Write a study file for two data files; charges nothing."""
+    """Write a study file for two data files, or for one sensitive one; charges nothing."""
+    if sensitive:
+        _init_sensitive(training, validation, target, person, out)
+        return
+    if validation is None:
+        raise StudyInvalid(
+            f"{str(training)!r} is one file, and a study needs a PUBLIC one and a SENSITIVE one",
+            cause="all of your records are sensitive, or the second file was left out",
+            remedy="name both; or train privately on one: dpbo init ONE.csv --sensitive --target COLUMN",
+        )
     check_public_here((file_source(training, PUBLIC_ROLE),))
     people, name = None if person is None else stated_people(person), None if out == DEFAULT_FILE else out.stem
     table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
@@ -87,6 +101,24 @@ def init(
     ):
         file.write(text)
     print_written(read_study(out), out, notices(training, table, target, people and people[0]))
+
+
+def _init_sensitive(table: Path, other: Path | None, target: str | None, person: str | None, out: Path) -> None:
+    """Write a study that trains privately on one sensitive table, of which the header and the length are read."""
+    if other is not None or target is None or person is not None:
+        raise StudyInvalid(
+            "--sensitive takes one file and its --target",
+            cause="no record is read, so the last column is not taken, and a person counts by each record",
+            remedy="write dpbo init ONE.csv --sensitive --target COLUMN, one record a person",
+        )
+    name = public_name(table, target) if out == DEFAULT_FILE else out.stem
+    text, features = sensitive_study(table, target, name=name, folder=out.parent)
+    with (
+        writing(f"the study file {str(out)!r}", remedy="give another --out"),
+        out.open("x", encoding="utf-8") as file,
+    ):
+        file.write(text)
+    print_sensitive(out, table, target, features)
 
 
 def study_text(
@@ -119,6 +151,7 @@ def study_text(
     labelled = present_mask(table.columns[target])
     if labelled.any():
         table = table.having(target)
+    check_distinct((training,), (validation,), shown_as=str(validation))
     check_columns(table.columns, header.columns, shown_as=str(validation))
     privacy: dict[str, object] = {}
     counted: dict[str, object] = {"n_validation": header.n_records}
@@ -264,7 +297,7 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
     if not classes:
         raise StudyInvalid(
             f"the target {target!r} has no value in the public file",
-            cause="its last column is taken where none is named, and that one is empty",
+            cause="that column is empty there; without --target it is the file's last one",
             remedy="give --target the column to predict",
         )
     if is_text(values) and len(classes) > MAX_CATEGORIES:
@@ -274,7 +307,8 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
             remedy="correct it in both files, or give --target the column to predict",
         )
     forest: dict[str, object] = {"max_depth": {"low": 1, "high": 12, "integer": True, "points": 12}}
-    if not is_text(values) and len(classes) > MIN_REGRESSION_VALUES:
+    whole = all(isinstance(value, str) or value.is_integer() for value in classes)
+    if not is_text(values) and len(classes) > (MIN_REGRESSION_VALUES if whole else 2):
         one = numbers(values)[present_mask(values)]
         low, high = np.quantile(one, [0.05, 0.95])
         bound = float(f"{max(high - low, 1e-9) / 2:.2g}")

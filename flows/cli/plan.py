@@ -1,5 +1,9 @@
-"""`dpbo plan`: every method priced on a study, and what to expect of it; no sensitive file is opened."""
+"""`dpbo plan`: every method priced on a study, what to expect of it, and whether `dpbo tune` would refuse it.
 
+Of a sensitive file only the header and the number of records are read.
+"""
+
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -11,26 +15,33 @@ import typer
 
 from dpbo.flows.cli.batch import plan_together
 from dpbo.flows.cli.evaluate import expected_json
-from dpbo.flows.cli.running import ledger_here
+from dpbo.flows.cli.running import ledger_here, ledger_path
 from dpbo.flows.cli.studies import check_public_here, feature_study
 from dpbo.flows.cli.terminal import Screen, named, print_result
-from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, BudgetRefused, DpboError, NoBudget, StudyInvalid
 from dpbo_core.ledger.accounting.edition_price import Price
+from dpbo_core.ledger.address import is_read_only
+from dpbo_core.ledger.name_patterns import is_pattern
 from dpbo_core.methods import METHODS, method_named
 from dpbo_core.methods.advice.advise import Advice, MethodAdvice, enough
 from dpbo_core.methods.advice.expected_loss import UNKNOWN_AGREEMENT
+from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.privacy.certified import QUERIES
+from dpbo_core.report import FIGURES
 from dpbo_core.report.evaluation import EvaluationPlan, compares, planned
-from dpbo_core.report.request import of_a_candidate
+from dpbo_core.report.request import check_report, of_a_candidate
 from dpbo_core.report.study_price import price_of
 from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import public_sources
 from dpbo_core.study.headers import n_public
 from dpbo_core.study.preconditions import paying_account
 from dpbo_core.study.public_advice import advised_half
-from dpbo_core.study.resolve import advise_study, resolve
+from dpbo_core.study.public_half import PublicHalf
+from dpbo_core.study.resolve import ResolvedStudy, advise_study, resolve
 from dpbo_core.study.schedule import planned_if_scheduled
 from dpbo_core.study.spec import read_study
 from dpbo_core.study.trained_models import check_trainable
+from dpbo_core.study.tuning import check_first
 
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
 RUNNABLE_VERDICTS = ("good", "poor")
@@ -52,7 +63,10 @@ def plan(
         typer.Option(metavar="FILE", help="Price a dp_accounting event too, on the first study's dataset."),
     ] = None,
 ) -> None:
-    """Estimate each method's accuracy and privacy cost. Opens no sensitive file and charges nothing."""
+    """Estimate each method's accuracy and privacy cost, and refuse what tune would refuse.
+
+    Reads no sensitive record and charges nothing.
+    """
     if len(studies) > 1 or event is not None:
         plan_together(studies, event)
         return
@@ -68,8 +82,6 @@ def plan(
     check_public_here(public_sources(spec, folder))
     public, n = advised_half(spec, folder), n_public(spec, folder)
     read: dict[str, float | None] = {}
-    if public is not None and public.problem.model.trained and not public.problem.model.ours:
-        check_trainable(resolve(spec, folder).method, public.problem, public.problem.trainer)
     if public is not None:
         read = {"positives": public.problem.positives, "baseline": public.problem.baseline}
 
@@ -84,42 +96,107 @@ def plan(
     advice, account = advised(spec.privacy.epsilon), paying_account(spec, ledger_here())
     if advice.best is not None and advice.best.verdict != "good":
         advice = replace(advice, enough=enough(is_good, spec.privacy.epsilon, account))
-    report, price = None, None
-    if public is not None and spec.asks_for_evaluation and not compares(spec):
-        report = planned(*of_a_candidate(resolve(spec, folder), public), account)
-    with suppress(DpboError):  # the method's own line says why it cannot run
+    report, price, score, refusal = None, None, "", _refusal(spec, folder, public)
+    with suppress(DpboError):  # the refusal says why
         price = price_of(resolve(spec, folder), ledger_here(), folder)
-    refusal = None if price is None else price.change or price.refusal
+        if public is not None and spec.asks_for_evaluation and not compares(spec):
+            resolved = resolve(spec, folder)
+            query, evaluated, grouping = of_a_candidate(resolved, public, folder)
+            report = planned(query, evaluated, grouping, account)
+            score = _score_of_report(resolved, evaluated.kind.metrics)
+
+    asked = dict(_sections_asked(spec, folder))
 
     def document() -> dict[str, Any]:
-        evaluation = {} if report is None else {"evaluation": expected_json(report)}
+        of_report = {"score": score} if score else {}
+        evaluation = {} if report is None else {"evaluation": expected_json(report) | of_report}
         priced = {"price": None if price is None else price.to_json()}
-        return advice.to_json() | priced | evaluation | ({} if refusal is None else {"refused": refusal.message()})
+        return (
+            advice.to_json()
+            | priced
+            | evaluation
+            | asked
+            | ({} if refusal is None else {"refused": refusal.message()})
+        )
 
     def screen() -> None:
         if every_method:
-            print_every_method(spec, advice, _charges(price, report))
+            print_every_method(spec, advice, [*asked.items(), *_charges(refusal, report, score)])
         else:
-            print_advice(spec, advice, _charges(price, report), price)
-        if refusal is None and (step := _next_step(spec, advice, report)):
-            Screen().say(step)
+            print_advice(spec, advice, [*asked.items(), *_charges(refusal, report, score)], price)
+        capped = price is None or price.account is not None
+        if refusal is not None or not _is_all_noise(advice):
+            Screen().say(_next_step(study, spec, advice, report, refusal, capped=capped))
 
     print_result(document, screen)
-    if refusal is not None:
+    if isinstance(refusal, BudgetRefused | AssumptionNotAccepted):
         raise typer.Exit(refusal.exit_code)
+    if refusal is not None:
+        raise refusal
 
 
-def _next_step(spec: StudySpec, advice: Advice, report: EvaluationPlan | None) -> str:
-    """Return a sentence on the command to type after the plan; "" if the plan calls every choice mere noise."""
-    own = [line for line in advice.methods if line.kind == spec.method]
-    verdicts = [line.verdict for line in ([advice.best] if spec.method == "auto" else own) if line is not None]
-    report_verdict = "good" if report is None else report.expected.verdict
-    if not verdicts or _is_all_noise(advice):
+def _score_of_report(study: ResolvedStudy, figures: tuple[str, ...]) -> str:
+    """Return what the choice of private_grid saves where the report tells its score; "" if the report does not."""
+    figure, grid = FIGURES.get(study.spec.model.score_name), study.method
+    if figure not in figures or not isinstance(grid, PrivateGrid):
         return ""
-    barred = {"refused"} if spec.privacy.anyway else {"useless", "refused"}
-    if barred & {*verdicts, report_verdict}:
+    usual = study.problem.epsilon * grid.usual_share(study.problem)
+    if grid.score_share == 0.0:
+        return f"the report's {figure}; the choice has the ε that a score of its own costs, usually {usual:.2g}"
+    own = usual if grid.score_share is None else study.problem.epsilon * grid.score_share
+    return f"score_share = 0 in [method] takes it from the report, and leaves its ε = {own:.2g} to the choice"
+
+
+def _sections_asked(spec: StudySpec, folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield (section, sentence) for each query of a feature that a section of the study asks for."""
+    for name, query in QUERIES.items():
+        if query.expected is not None and getattr(spec, name, None) is not None:
+            yield name, query.expected(spec, folder)
+
+
+def _refusal(spec: StudySpec, folder: Path, public: PublicHalf | None) -> DpboError | None:
+    """Return the error with which `dpbo tune` would refuse the study by public facts; None if it would run or
+    lacks only a cap. At most one model of each structure is trained.
+    """
+    patterns = (spec.privacy.dataset, spec.data.training_file, spec.data.validation_file)
+    try:
+        study, ledger = resolve(spec, folder), ledger_here()
+        if not any(map(is_pattern, patterns)):  # the files of a schedule's runs may not exist yet
+            with suppress(NoBudget):
+                check_first(study, None if is_read_only(ledger_path()) else ledger, folder)
+        price = price_of(study, ledger, folder)
+        if price.change or price.refusal:
+            return price.change or price.refusal
+        if public is not None:
+            check_trainable(study.method, public.problem, public.problem.trainer)
+            if spec.asks_for_evaluation:
+                check_report(study, public, folder)
+    except DpboError as error:
+        return error
+    return None
+
+
+def _next_step(
+    path: Path,
+    spec: StudySpec,
+    advice: Advice,
+    report: EvaluationPlan | None,
+    refusal: DpboError | None,
+    *,
+    capped: bool,
+) -> str:
+    """Return a sentence on the command to type after the plan."""
+    own = [line for line in advice.methods if line.kind == spec.method]
+    verdicts: list[str] = [
+        line.verdict for line in ([advice.best] if spec.method == "auto" else own) if line is not None
+    ]
+    verdicts += [] if report is None else [report.expected.verdict]
+    if refusal is not None or "refused" in verdicts or ("useless" in verdicts and not spec.privacy.anyway):
         return "Next: change the study as described above; dpbo tune refuses it as it is."
-    return "Next: dpbo tune STUDY.toml."
+    if not capped:
+        dataset = named(shlex.quote(spec.privacy.dataset))
+        return f"Next: dpbo budget set {dataset} --epsilon 5 --delta 1e-5"
+    return f"Next: dpbo tune {named(shlex.quote(str(path)))}"
 
 
 def print_advice(
@@ -218,6 +295,8 @@ def _named_method(spec: StudySpec, advice: Advice, best: MethodAdvice | None) ->
 
 def _outcome(line: MethodAdvice) -> str:
     error = f"reported score ±{line.expected_error:.1g}"
+    if line.options.get("score_share") == 0.0:
+        error = "no score of its own"
     if line.regret_caption == UNKNOWN_AGREEMENT:
         return f"{error}; the distance of its choice from the best is unknown"
     return (
@@ -227,21 +306,20 @@ def _outcome(line: MethodAdvice) -> str:
     )
 
 
-def _charges(price: Price | None, report: EvaluationPlan | None) -> Iterator[tuple[str, str]]:
+def _charges(
+    refusal: DpboError | None, report: EvaluationPlan | None, score: str = ""
+) -> Iterator[tuple[str, str]]:
     if report is not None:
         expected = report.expected
         errors = ", ".join(f"{name.removesuffix('_error')} {error:.2g}" for name, error in expected.errors.items())
         verdict = f"[{VERDICT_STYLE[expected.verdict]}]{expected.verdict}[/]"
         text = f"ε = {report.price.guarantee.epsilon:g} more, {verdict}: error of {errors}; {report.enough}"
         yield "report", text.replace("_", " ").replace(" auc", " AUC").removesuffix("; ")
-    if price is not None and price.change is not None:
-        yield (
-            "change",
-            f"[red]refused as it is[/]: {named(price.change.what)}. To change: {named(price.change.remedy)}",
-        )
-    refusal = None if price is None else price.refusal
-    if refusal is not None:
-        yield "room", f"[red]does not fit[/]: {named(refusal.what)}. To change: {named(refusal.remedy)}"
+    if score:
+        yield "its score", named(score)
+    if isinstance(refusal, BudgetRefused | AssumptionNotAccepted):  # any other is told as tune tells it
+        name, words = ("room", "does not fit") if isinstance(refusal, BudgetExceeded) else ("refused", "as it is")
+        yield name, f"[red]{words}[/]: {named(refusal.what)}. To change: {named(refusal.remedy)}"
 
 
 def _beside(line: MethodAdvice) -> str:
@@ -315,7 +393,7 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
 
 def _files_read(spec: StudySpec, advice: Advice) -> str:
     if spec.data.bundled_name or (advice.n_public is None and advice.positives is None):
-        return "No sensitive file was opened and nothing was charged."
+        return "No sensitive record was read and nothing was charged."
     facts = [] if advice.n_public is None else [f"{advice.n_public:,} records"]
     facts += [] if advice.positives is None else [f"{advice.positives:.1%} positive"]
-    return f"Only the public training file was read ({', '.join(facts)}); nothing was charged."
+    return f"Only the public training file's records were read ({', '.join(facts)}); nothing was charged."

@@ -1,14 +1,19 @@
 """The screen of a document, and what the commands print of a release beside it: JSON, and how a model is served."""
 
+import json
 import shlex
 import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.stores import MLFLOW_PAGE, Stores
 from dpbo.tasks.reporting.budget_alert import account_line
-from dpbo.tasks.reporting.document import NO_NUMBER, Document, Figure, Table
-from dpbo.tasks.reporting.release_document import release_document
+from dpbo.tasks.reporting.document import NO_NUMBER, Document, Fact, Figure, Table
+from dpbo.tasks.reporting.release_document import REPAIRED_HINT, release_document
 from dpbo.tasks.reporting.report_document import repair_document
 from dpbo_core.errors import printable
 from dpbo_core.ledger.accounting.account import Account
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
 
 CURVE_WIDTH, CURVE_HEIGHT = 40, 6  # of a curve, in characters
 CURVE_MARGIN = 15  # columns to its left
+SERVING_PORT = 5001
 SPARK_STEPS = " ▁▂▃▄▅▆▇█"
 
 
@@ -68,22 +74,34 @@ def _drawn(screen: Screen, figure: Figure) -> str:
     return "\n".join([f"[dim]{y}[/]", *lines, f"[dim] └{'─' * width}\n  0{x.center(width - 2)}1[/]"])
 
 
-def print_notes(document: Document) -> None:
-    """Print what each part of a document means, a paragraph each."""
+def print_notes(document: Document, study: str = "") -> None:
+    """Print what each part of a document means, a paragraph each, and what to do next with the file `study`."""
     screen = Screen()
     screen.say("\n[bold]What this means[/]")
     for note in document.notes:
         screen.say(f"\n[bold]{named(note.title)}.[/] {named(' '.join(note.sentences))}")
-    screen.say(f"\n[bold]Next.[/] {named(document.next_step)}.")
+    screen.say(f"\n[bold]Next.[/] {named(_with_path(document.next_step, study))}.")
 
 
-def print_next(document: Document) -> None:
-    """Print what to do next."""
-    Screen().say(f"\n[bold]Next:[/] {named(document.next_step)}.")
+def print_next(document: Document, study: "Path | str" = "", *, repaired: bool = False) -> None:
+    """Print what to do next with the study in the file `study`; not what was just done."""
+    step = REPAIRED_HINT if repaired else document.next_step
+    Screen().say(f"\n[bold]Next:[/] {named(_with_path(step, str(study)))}.")
+
+
+def _with_path(step: str, study: str) -> str:
+    """Return a sentence with the path of a study file instead of STUDY.toml, where it is known."""
+    return step.replace("STUDY.toml", shlex.quote(study)) if study else step
 
 
 def document_of(result: "StudyResult | EvaluationResult", account: Account | None, *, look: str) -> Document:
-    """The document of a search's or an evaluation's release, beside its dataset's account now, if it is at hand."""
+    """Return what is shown of a search's or an evaluation's release.
+
+    Args:
+        result: the release, and whether it had been released before.
+        account: of its dataset, for the line on the budget; None leaves that line out.
+        look: where more of it is shown, such as a command or a link.
+    """
     release = result.release
     return release_document(
         release,
@@ -92,6 +110,13 @@ def document_of(result: "StudyResult | EvaluationResult", account: Account | Non
         look=look,
         best=getattr(result, "best_threshold", None),
     )
+
+
+def before_report(released: Document) -> Document:
+    """Return a search's document as it stands above the report on its model, which gives verdict and figures."""
+    answers = tuple(fact for fact in released.answers if fact.name not in ("verdict", "same answer for all"))
+    note = "the score that the choice was made by; the report below was drawn apart and is the figure to quote"
+    return replace(released, answers=answers, facts=(Fact("score", note), *released.facts))
 
 
 def print_report(result: "EvaluationResult", tracked: "Tracked | None", account: Account) -> Document:
@@ -145,4 +170,22 @@ def print_registered(model_uri: str) -> None:
         )
     Screen().say(f"\nRegistered in {where}: {named(name)}, version {version}. To serve it{folder}:")
     model = shlex.quote(printable(model_uri))
-    sys.stdout.write(f"  {store}mlflow models serve --env-manager local --port 5001 -m {model}\n")
+    sys.stdout.write(f"  {store}mlflow models serve --env-manager local --port {SERVING_PORT} -m {model}\n")
+    with suppress(Exception):  # a model that MLflow cannot show now is served nevertheless
+        sys.stdout.write(f"To ask it:\n  {curl_line(model_uri)}\n")
+
+
+def curl_line(model_uri: str) -> str:
+    """Return a shell command that asks a served model, with a row of its columns made of public means."""
+    from dpbo.tasks.reporting.logged_model import fetch_model
+
+    with TemporaryDirectory() as scratch:
+        file = fetch_model(model_uri, Stores().tracking, Path(scratch)) / "serving_input_example.json"
+        example = json.loads(file.read_text(encoding="utf-8"))
+    example["dataframe_split"]["data"] = [
+        [round(value, 4) if isinstance(value, float) else value for value in row]
+        for row in example["dataframe_split"]["data"][:1]
+    ]
+    body = shlex.quote(json.dumps(example, ensure_ascii=False))
+    address = f"http://127.0.0.1:{SERVING_PORT}/invocations"
+    return f"curl {address} -H 'Content-Type: application/json' -d {body}"

@@ -67,9 +67,14 @@ def accounts_here(dataset: str | None = None) -> "tuple[DatasetAccount, ...]":
 def own_ledger() -> PrivacyLedger:
     """Return the ledger of this folder, made if there is none; a read-only one is left as it is."""
     stores = Stores()
-    if not is_read_only(Path(stores.ledger.removeprefix("sqlite:///"))):
+    if not is_read_only(ledger_path()):
         stores.make_folder()
     return PrivacyLedger(stores.ledger)
+
+
+def ledger_path() -> Path:
+    """Return the path of this folder's ledger, if it is a file."""
+    return Path(Stores().ledger.removeprefix("sqlite:///"))
 
 
 def mlflow_lookup(release: Release | None) -> Tracked | None:

@@ -76,13 +76,13 @@ def show(
         document = document_of(result, account, look=view)
         print_document(document)
         if explain:
-            print_notes(document)
+            print_notes(document, study[0] if study[0].endswith(".toml") else "")
 
     print_result(lambda: release_json(result, tracking=None), screen)
 
 
 def recorded_release(word: str) -> tuple[Release, Account]:
-    """Return the one release that `word` names, and its dataset's account; refused if none or several."""
+    """Return the release that `word` names, the newest of several, and its dataset's account; refused if none."""
     ledger = ledger_here()
     if ledger is None:
         raise StudyInvalid(
@@ -92,11 +92,11 @@ def recorded_release(word: str) -> tuple[Release, Account]:
         )
     matches = _matches(ledger, word)
     finished = [(item, item.release) for item in matches if item.release is not None]
-    if len(finished) > 1:
+    if len({(item.study, item.dataset) for item, _ in finished}) > 1:
         raise _several(word, [item for item, _ in finished])
     if not finished:
         raise _unfinished(ledger, word, matches[-1]) if matches else _unknown(ledger, word)
-    ((item, release),) = finished
+    item, release = finished[-1]
     (account,) = ledger.accounts(item.dataset)
     return release, account
 
@@ -147,7 +147,7 @@ def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:
 def _several(word: str, matches: list[Recorded]) -> StudyInvalid:
     return StudyInvalid(
         f"{len(matches)} releases match {word!r}: {_listed(matches)}",
-        cause="a study has several editions, or two studies have one name",
+        cause="two datasets have studies of one name",
         remedy=f"name one by its id: dpbo show {matches[-1].release_id}",
     )
 

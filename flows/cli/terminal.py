@@ -212,4 +212,5 @@ def spoken(markup: str) -> str:
     text = Text.from_markup(markup, emoji=False).plain
     for sign, word in SPOKEN_NAMES.items():
         text = text.replace(sign, word)
+    text = re.sub(r"(at most|at least)(?=\S)", r"\1 ", text)
     return re.sub(" {2,}", ", ", text.strip())  # a gap says what a comma says

@@ -9,6 +9,7 @@ import typer
 
 from dpbo.flows.cli.first_look import no_study
 from dpbo.flows.cli.release_screen import (
+    before_report,
     document_of,
     evaluated_json,
     place,
@@ -72,7 +73,7 @@ def tune(
 
     def screen() -> None:
         released, reported = print_tuned(tuned, account)
-        print_next(reported or released)
+        print_next(reported or released, study or EXAMPLE)
 
     print_result(lambda: tuned_json(tuned), screen)
 
@@ -134,7 +135,7 @@ def run(
     replay = None if register else replayed(run)
     if replay is not None:
         return replay
-    check_first(run)
+    check_first(run.study, run.ledger, run.folder)
     price = price_of(run.study, run.ledger, run.folder)
     for refusal in (None if new_spend else price.change, price.refusal):
         if refusal is not None:
@@ -206,6 +207,8 @@ def print_tuned(tuned: Tuned, account: Account) -> tuple[Document, Document | No
     """Print a release, and its evaluation's report if there is one, as `dpbo tune` shows them; their documents."""
     result = tuned.result
     released = document_of(result, account, look=view_hint(result.release, tuned.tracked))
+    if tuned.evaluation is not None:
+        released = before_report(released)
     print_document(released)
     if tuned.tracked is not None and tuned.tracked.model_uri:
         print_registered(tuned.tracked.model_uri)

@@ -32,7 +32,7 @@ def verify(
     """Recompute a release's ε and δ from its certificate; if its ledger is here, it must contain the release."""
     signed = "" if key is None and revoked is None else check_signature(certificate, key or (), revoked or ())
     checked = Checked.of(certificate)
-    print_result(checked.to_json, lambda: print_sentence(checked.in_words() + signed))
+    print_result(checked.to_json, lambda: print_sentence(f"OK: {checked.in_words()}{signed}"))
 
 
 def check_signature(file: Path, keys: Iterable[Path], revoked: Iterable[Path] = ()) -> str:

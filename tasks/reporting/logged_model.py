@@ -212,7 +212,10 @@ def _column_type(feature: Feature | NamedColumn) -> str:
 
 
 def register(store: Store, run_id: str, release: Release) -> str:
-    """Register the run's model under the alias `champion`: its address in MLflow, "" if the run has none."""
+    """Register the run's model once for each release, and point the alias `champion` at it.
+
+    Returns its address in MLflow, "models:/NAME/VERSION"; "" if the run has no model.
+    """
     client, name = store.client, registered_name(release.study)
     if REFUSED_TAG in client.get_run(run_id).data.tags:
         return ""

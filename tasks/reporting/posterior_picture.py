@@ -42,7 +42,10 @@ class Slice:
 
 
 def slice_through_choice(release: Release) -> Slice | None:
-    """The posterior score along the first numeric axis; None without one, or if the release does not fix it."""
+    """Return the posterior score along the first numeric axis, all other hyperparameters as chosen.
+
+    None if there is no numeric axis, or if the posterior cannot be computed from the release alone.
+    """
     if not _drawable(release):
         return None
     space = _space(release)

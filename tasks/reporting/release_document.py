@@ -67,9 +67,8 @@ MORE_RECORDS_HINT = (
 STUDY_HINT = "dpbo evaluate STUDY.toml for a report. If the study has no [evaluation] section, add --epsilon 0.5"
 NO_MODEL_HINT = "run dpbo ui to view it with its certificate"
 KEEP = "keep the champion unless you prefer the challenger for another reason"
-REPORT_HINT = (
-    "dpbo evaluate STUDY.toml --repair recalibrates the model at no further ε; dpbo watch monitors its score"
-)
+REPORT_HINT = "dpbo evaluate STUDY.toml --repair recalibrates the model at no further ε"
+REPAIRED_HINT = "dpbo predict STUDY.toml NEW.csv writes the model's predictions; dpbo watch monitors its score"
 
 
 def release_document(

@@ -28,7 +28,12 @@ def kills(*, short: bool) -> str:
     text = f"""Studies killed by SIGKILL at random moments and run again until they finished, all methods
 in turn; every count but the first two must be zero.
 
-{rows.kill_table(6 if short else 60)}"""
+{rows.kill_table(6 if short else 60)}
+
+Spends of other tools (`Budget.spending`), killed before every statement and commit in turn, and asked again; the
+last three counts must be zero.
+
+{rows.spend_table(6 if short else 200)}"""
     return "\n\n".join([text, *(more(short=short) for more in parts("kills"))])
 
 

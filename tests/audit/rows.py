@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import spend_kills
 from conftest import STUDY
 from worlds import PATHS
 
@@ -62,6 +63,17 @@ def kill_row(store: str, together: int, n_kills: int) -> str:
 def kill_table(n_kills: int) -> str:
     head = "store | processes | kills | studies | overspends | double or lost | unfinished"
     return table(head, beside(kill_row, [(*job, n_kills) for job in product(STORES, (1, 4))]))
+
+
+def spend_row(store: str, n_kills: int) -> str:
+    with TemporaryDirectory() as folder, ledger_in(store, Path(folder)) as url:
+        tally = spend_kills.campaign(url, Path(folder) / "ran", kills=n_kills)
+    return line(store, *vars(tally).values())
+
+
+def spend_table(n_kills: int) -> str:
+    head = "store | kills | booked | block had run | lost or double | run unpaid or again | wrong totals"
+    return table(head, beside(spend_row, [(store, n_kills) for store in STORES]))
 
 
 @contextmanager

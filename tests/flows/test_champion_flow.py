@@ -4,8 +4,11 @@ import json
 from pathlib import Path
 
 import mlflow
+import pandas as pd
 import pytest
+import skops.io
 import tomli_w
+from sklearn.tree import DecisionTreeClassifier
 from test_paired_difference import clinic, weak
 
 from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
@@ -61,5 +64,10 @@ def test_the_command_compares_and_moves_the_champion_only_if_better(dpbo, here):
     code, out, err = dpbo("evaluate", "study.toml", "--against", "column:old")
     assert code == 0, err
     assert "challenger minus champion" in out
+    public = pd.read_csv(here / "train.csv")
+    skops.io.dump(DecisionTreeClassifier(max_depth=1).fit(public[["a", "b"]], public["ill"]), here / "old.skops")
+    code, out, err = dpbo("evaluate", "study.toml", "--against", "old.skops", "--json")
+    assert code == 0, err
+    assert json.loads(out)["value"]["difference"]["verdict"] == "better"
     code, out, err = dpbo("show", "clinic/comparison")
     assert code in (0, 2), err

@@ -72,13 +72,14 @@ def test_plan_says_what_is_useless_and_what_to_use(dpbo, study):
 
 def test_a_study_that_is_asked_for_a_score_alone_is_told_of_its_own_first(dpbo, study):
     """`lipschitz` chooses nothing: what chooses is one line below, and "Next:" runs what is spoken of first."""
-    code, out, _ = dpbo("plan", study(study__method="lipschitz"))
+    path = study(study__method="lipschitz")
+    code, out, _ = dpbo("plan", path)
     first = " ".join(out.split()).partition("study lipschitz: reported score ±0.004 (score from 0 to 1) price")
     assert (code, "reported" in first[0]) == (0, False)
     assert " instead private_grid, if you need a choice: " in first[2]
     assert "lipschitz releases one score and no hyperparameters, as the study asks." in first[2]
     assert "is recommended" not in out
-    assert "Next: dpbo tune STUDY.toml." in out
+    assert f"Next: dpbo tune {path}" in out.replace("\n", " ")
     own = json.loads(dpbo("plan", study(study__method="lipschitz"), "--json")[1])
     assert own["recommended"] == "private_grid"  # of the kinds that choose
 
@@ -143,7 +144,8 @@ def test_plan_shows_a_refused_calibration(dpbo, study):
     path = study(study__method="lipschitz", method__calibration="published", space__lambda=narrow)
     code, out, _ = dpbo("plan", path, "--json")
     (line,) = (line for line in json.loads(out)["methods"] if line["kind"] == "lipschitz")
-    assert (code, line["verdict"], line["evidence"], line["epsilon"]) == (0, "refused", "refuted", None)
+    assert (code, line["verdict"], line["evidence"], line["epsilon"]) == (3, "refused", "refuted", None)
+    assert "known to be false" in json.loads(out)["refused"]
 
 
 def test_budget_set_show_and_refuse(dpbo):
@@ -241,13 +243,13 @@ def test_no_document_holds_what_json_has_no_number_for(number, capsys):
 def test_help_names_the_commands_of_a_first_project_in_their_order_and_the_rest_apart(dpbo):
     first, rest = dpbo("--help")[1].split("Commands:")[1].split("Also:")
     names = re.compile(r"^  (\w+)  +\S", re.M)
-    assert names.findall(first) == ["init", "plan", "tune", "evaluate", "serve", "show", "budget", "ui"]
+    assert names.findall(first) == ["init", "plan", "tune", "evaluate", "serve", "predict", "show", "budget", "ui"]
     assert [*names.findall(first), *names.findall(rest)] == [*OWN_COMMANDS, *FEATURE_COMMANDS]
     assert "..." not in first + rest  # no line is cut
 
 
 OPTIONS_OF_ALL = ("--help", "--json", "--debug", "--plain")
-MAX_COMMANDS, MAX_OPTIONS = 13, 90
+MAX_COMMANDS, MAX_OPTIONS = 14, 90
 
 
 def options_of(command):

@@ -121,6 +121,11 @@ def test_what_stands_for_a_gap_and_which_class_is_positive_are_said(here, dpbo):
     assert "Next:" not in out  # a tune would be refused
 
 
+def test_one_file_is_not_both(two, dpbo):
+    code, out, err = dpbo("init", str(two[0]), str(two[0]))
+    assert (code, out, "both the training file and the validation file" in err) == (2, "", True)
+
+
 def test_a_plan_ends_with_what_can_be_typed_next(here, dpbo):
     rng = random.Random(0)
     for name, n in (("public.csv", 200), ("few.csv", 20), ("many.csv", 4000)):
@@ -132,7 +137,7 @@ def test_a_plan_ends_with_what_can_be_typed_next(here, dpbo):
         code, out, _ = dpbo("plan", f"{name}.toml")
         last[name] = code, " ".join(out.splitlines()[-1].split())
     assert last["few"] == (0, "Next: change the study as described above; dpbo tune refuses it as it is.")
-    assert last["many"] == (0, "Next: dpbo tune STUDY.toml.")
+    assert last["many"] == (0, "Next: dpbo tune many.toml")
     assert dpbo("tune", "few.toml")[0] == 3
 
 

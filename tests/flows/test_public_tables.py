@@ -123,3 +123,12 @@ def test_numbers_as_people_write_them_are_read_or_named(here, dpbo, kind):
     assert ("where a number is missing" in out) == (kind == "one word")
     ignored = read_study("study.toml").data.ignore
     assert (ignored and list(ignored)) == ignore
+
+
+def test_a_target_of_few_fractions_is_predicted_as_a_number(here, dpbo):
+    rows = [f"{i * 37 % 101},{-0.4 + 0.1 * (i % 9):.2f}" for i in range(120)]
+    for file, part in (("public.csv", rows[::2]), ("private.csv", rows[1::2])):
+        (here / file).write_text("\n".join(["fare,change", *part]) + "\n")
+    code, _, err = dpbo("init", "public.csv", "private.csv")
+    assert (code, err) == (0, "")
+    assert read_study("study.toml").model.estimator == REGRESSOR

@@ -4,10 +4,12 @@ import asyncio
 import json
 import re
 import tomllib
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from importlib.metadata import requires
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import newest
@@ -29,7 +31,7 @@ from dpbo.flows.requested_study import edition_at, refuse_fields
 from dpbo.flows.serve import MISSED_STATE, OUTAGE_MESSAGE, tune_on_schedule
 from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import BudgetExceeded, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.name_patterns import TIME_FIELDS
 from dpbo_core.ledger.schema import SCHEMA
@@ -227,6 +229,22 @@ def test_of_missed_firings_only_the_last_runs(prefect_server, monkeypatch):
     with get_client(sync_client=True) as client:
         names = [client.read_flow_run(run.id).state.name for run in runs]
     assert names == ["Scheduled", MISSED_STATE, MISSED_STATE, "Scheduled"]
+
+
+@pytest.mark.parametrize(("error", "lasting", "paused"), [
+    (BudgetExceeded("none is left"), True, True), (BudgetExceeded("none is left"), False, False),
+    (PolicyRefused("another's file"), True, False), (StudyInvalid("misspelt"), True, False),
+])  # fmt: skip
+def test_a_schedule_is_paused_after_a_budget_refusal(monkeypatch, capsys, error, lasting, paused):
+    """Not where each month has a dataset of its own, and not after a mistake that can be mended."""
+    run, asked = SimpleNamespace(deployment_id="d", auto_scheduled=True), []
+    monkeypatch.setattr(serve, "current_flow_run", lambda: run)
+    monkeypatch.setattr(serve, "failed_run", lambda *_: None)
+    client = SimpleNamespace(pause_deployment=asked.append)
+    monkeypatch.setattr(serve, "get_client", lambda **_: nullcontext(client))
+    serve.failure_line(error, "nightly", lasting=lasting)
+    assert asked == ["d"] * paused
+    assert capsys.readouterr().out.count("The schedule is paused") == paused
 
 
 def test_a_retried_firing_keeps_its_time(prefect_server):

@@ -70,25 +70,25 @@ def test_a_release_is_found_by_file_name_edition_and_id(dpbo, released, here, ta
     assert kept == [(here / "mlruns" / name).read_bytes() for name in ("ledger.db", "ledger.db.generation")]
 
 
-def test_several_are_listed_and_none_is_chosen(dpbo, released, tables):
-    """Two studies of one name and edition are told apart by their ids; a name with colons is a name."""
+def test_a_name_shows_its_newest_release(dpbo, released, tables):
+    """Of two releases of one name and edition too; a name with colons is a name; two datasets are listed."""
     releases = [released(edition=str(n)) for n in range(1, 4)]
-    code, out, err = dpbo("show", "trial", "--json")
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert all(f"trial:{n}" in err and release.release_id in err for n, release in enumerate(releases, 1))
+    assert identified(dpbo, "trial") == releases[2].release_id
     assert identified(dpbo, "trial:2") == releases[1].release_id
-    assert identified(dpbo, "study.toml") == releases[2].release_id
     tables["space"]["lambda"]["points"] = 8
-    alike = releases[2], released(edition="3")
-    for word in ("trial:3", "study.toml"):
-        code, _, err = dpbo("show", word)
-        assert (code, *(release.release_id in err for release in alike)) == (2, True, True)
-    for release in alike:
+    newest = released(edition="3")
+    for word in ("trial:3", "study.toml", "trial"):
+        assert identified(dpbo, word) == newest.release_id
+    for release in (releases[2], newest):
         assert json.loads(dpbo("show", release.release_id, "--json")[1])["value"] == as_tune(release)["value"]
     colons = released(name="a:b", edition="2026-11-21T02:00:00Z")
     for word in ("a:b", "a:b:2026-11-21T02:00:00Z"):
         assert identified(dpbo, word) == colons.release_id
     assert dpbo("show", "a")[0] == 2
+    others = released(edition="3", dataset="others")
+    code, out, err = dpbo("show", "trial:3", "--json")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert all(release.release_id in err for release in (newest, others))
 
 
 def test_what_is_not_tuned_yet_is_exit_2_and_makes_nothing(dpbo, here, tables):

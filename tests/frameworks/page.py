@@ -1,4 +1,4 @@
-"""The pages with a model of every framework, and with Optuna, from top to bottom. Run by `make frameworks`."""
+"""The pages with a model of every framework, Opacus and Optuna, from top to bottom. Run by `make frameworks`."""
 
 import pytest
 from of_features import parts
@@ -6,7 +6,7 @@ from pages import blocks
 from test_docs import TEXTS, folder, run_page  # noqa: F401  a fixture
 
 PAGE = "docs/how_to/any_model.md"
-PAGES = (PAGE, *parts("FRAMEWORK_PAGE"))
+PAGES = (PAGE, "docs/how_to/one_budget.md", *parts("FRAMEWORK_PAGE"))
 LONGEST = 15
 
 

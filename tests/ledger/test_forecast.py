@@ -125,11 +125,11 @@ def test_what_has_no_rhythm_and_what_has_no_end(ledger):
 def test_the_command_says_when_and_json_has_the_curve(ledger):
     for edition in range(3):
         reserve(ledger, "nightly", edition, PrivateTrajectory())
-    shown = CliRunner().invoke(app, ["budget", "clinic", "--forecast", "--every", "30d"])
+    shown = CliRunner().invoke(app, ["budget", "clinic", "--forecast", "30d"])
     assert shown.exit_code == 0
     assert "nightly (private_trajectory), every 30 days: 19 more" in shown.stdout
     assert "when nightly is refused" in shown.stdout
-    told = json.loads(CliRunner().invoke(app, ["budget", "--forecast", "--every", "30d", "--json"]).stdout)
+    told = json.loads(CliRunner().invoke(app, ["budget", "--forecast", "30d", "--json"]).stdout)
     (dataset,) = told["datasets"]
     found = dataset["forecast"]
     assert found["studies"] == [

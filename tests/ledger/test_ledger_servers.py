@@ -8,8 +8,9 @@ import sqlalchemy as sa
 from conftest import new_database
 from test_ledger import SYSTEM, capped, entries, key, plan, sql
 
-from dpbo_core.errors import BudgetExceeded, DpboError, LedgerDamaged
+from dpbo_core.errors import BudgetExceeded, DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.address import team_address
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.dataset_metadata import SCORE, write_fact
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -73,7 +74,7 @@ def test_a_server_that_takes_no_writes_is_a_message(postgresql, here):
     url = new_database(postgresql)
     capped(url)
     sql(url, f"ALTER DATABASE {sa.make_url(url).database} SET default_transaction_read_only = on")
-    with pytest.raises(DpboError, match="cannot be used now"):
+    with pytest.raises(DpboError, match="may only be read"):
         PrivacyLedger(url).reserve(Charge(key(), plan(0.25)), noise=SYSTEM)
 
 
@@ -109,3 +110,35 @@ def test_an_older_copy_is_noticed_under_any_spelling_of_the_server(postgresql, h
     with pytest.raises(LedgerDamaged, match="older than it was"):
         PrivacyLedger(older)
     assert audit.verify(url)
+
+
+@pytest.mark.parametrize("url", [
+    "postgresql://curator:p@ss/w:rd%#?x@127.0.0.1:5499/dpbo", "postgresql://curator:p@ss@127.0.0.1/dpbo",
+    "postgresql://curator:s:s#p@ss/d@127.0.0.1/dpbo",
+])  # fmt: skip
+def test_a_password_that_is_not_escaped_is_named_and_nothing_of_the_url_is_shown(url):
+    for opened in (PrivacyLedger, team_address):
+        with pytest.raises(StudyInvalid) as refused:
+            opened(url)
+        said = refused.value.message()
+        assert not any(part in said for part in ("p@", "w:rd", "127.0", "curator"))
+    team_address("postgresql://curator%40server:p%40ss@127.0.0.1:5432/dpbo")
+
+
+@pytest.mark.parametrize(("code", "words", "says"), [
+    ("28P01", "", "refuses the role or its password"),
+    (None, 'password authentication failed for user "curator"', "refuses the role or its password"),
+    (None, "server does not support SSL, but SSL was required", "refuses an encrypted connection"),
+    ("25006", "cannot execute INSERT in a read-only transaction", "may only be read"),
+    ("3D000", 'database "dpbo" does not exist', "does not exist on that server"),
+    (None, "connection refused by hunter2", "cannot be used now"),
+])  # fmt: skip
+def test_each_reason_of_a_server_has_its_own_sentence(code, words, says):
+    """The driver's words, which may hold parts of the URL, are not repeated."""
+    store = object.__new__(LedgerStore)
+    store.server, store._name = True, "the ledger, database 'team',"
+    original = Exception(f"{words}: postgresql://curator:hunter2@db")
+    original.sqlstate = code
+    message = store._message(sa.exc.OperationalError("SELECT 1", {}, original)).message()
+    assert message.startswith(f"the ledger, database 'team', {says}")
+    assert not any(part in message for part in ("hunter2", "curator"))

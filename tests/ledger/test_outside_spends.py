@@ -2,15 +2,15 @@
 
 import json
 import os
-import signal
 from functools import cache
+from multiprocessing import get_context
 from random import Random
 
 import dp_accounting as dp
 import pytest
-import sqlalchemy as sa
 from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as pld
+from spend_kills import campaign
 
 from dpbo_core.errors import (
     AlreadySpent,
@@ -240,27 +240,6 @@ def test_dpbo_opendp_and_an_opacus_training_share_one_cap(url):
 # Kills
 
 
-def killed_at(statement, name, url, ran):
-    """Enter a named spend in a child that is killed just before its n-th statement; True if it lived to the end."""
-    child = os.fork()
-    if child == 0:
-        seen = []
-
-        def count(*_):
-            seen.append(1)
-            if len(seen) == statement:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        sa.event.listen(sa.Engine, "before_cursor_execute", count)
-        sa.event.listen(sa.Engine, "commit", count)
-        try:
-            with Budget("clinic", url).spending(epsilon=0.01, what="counts", name=name):
-                ran.write_text(ran.read_text() + f"{name}\n")
-        finally:
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
 @pytest.mark.parametrize(
     ("stride", "rounds"),
     [pytest.param(1, 3, marks=pytest.mark.slow, id="everywhere"), pytest.param(13, 1, id="every 13th place")],
@@ -268,27 +247,35 @@ def killed_at(statement, name, url, ran):
 def test_killed_anywhere_a_spend_is_charged_once_or_not_and_its_block_runs_at_most_once(
     ledger_url, stride, rounds, tmp_path
 ):
-    budget, ran = clinic(ledger_url), tmp_path / "ran"
-    ran.write_text("")
-    statement, finished = 0, 0
-    while finished < rounds:
-        statement += stride
-        name = f"kill-{finished}-{statement}"
-        if killed_at(statement, name, ledger_url, ran):
-            statement, finished = 0, finished + 1
-        before = ran.read_text().split().count(name)
-        booked = [entry.edition for entry in entries(ledger_url)].count(name)
-        assert before <= booked <= 1
-        if booked:
-            with pytest.raises(AlreadySpent), budget.spending(epsilon=0.01, what="counts", name=name):
-                ran.write_text("again")
-        else:
-            with budget.spending(epsilon=0.01, what="counts", name=name):
-                pass
-        assert [entry.edition for entry in entries(ledger_url)].count(name) == 1
-    (account,) = PrivacyLedger(ledger_url).accounts("clinic")
-    assert account.spent.epsilon_units == 10**10 * len(account.entries)
+    tally = campaign(ledger_url, tmp_path / "ran", stride=stride, rounds=rounds)
+    assert tally.clean
+    assert tally.kills > 0
     assert audit.verify(ledger_url)
+
+
+def book_when_both_are_ready(url, name, ready):
+    ready.wait()
+    try:
+        Budget("clinic", url).charge(epsilon=0.7, what="counts", name=name)
+    except BudgetExceeded:
+        os._exit(3)
+    os._exit(0)
+
+
+def test_of_two_processes_that_book_at_once_a_cap_for_one_admits_one(ledger_url):
+    clinic(ledger_url, epsilon=1.0)
+    processes = get_context("fork")
+    ready = processes.Barrier(2)
+    both = [processes.Process(target=book_when_both_are_ready, args=(ledger_url, name, ready)) for name in "ab"]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert sorted(process.exitcode for process in both) == [0, 3]
+    (entry,) = entries(ledger_url)
+    assert entry.edition == "ab"[[process.exitcode for process in both].index(0)]
+    (account,) = PrivacyLedger(ledger_url).accounts("clinic")
+    assert account.spent.epsilon_units == 7 * 10**11
 
 
 # Random mixes against the accounting library, which composes the loss distributions of what was really declared

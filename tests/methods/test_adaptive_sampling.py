@@ -124,3 +124,24 @@ def test_the_sampler_leans_towards_what_was_good_and_keeps_its_bounds():
     steady = UniformSampler(np.full(4, 0.25))
     steady.tell(1, 1.0)
     np.testing.assert_array_equal(steady.density(), np.full(4, 0.25))
+
+
+def test_the_prior_weighs_the_softmax_which_is_the_papers_density_where_it_is_uniform():
+    """Equal scores give back any prior, within its bounds; of a uniform one the product is the softmax alone."""
+    n, bounds = 40, {"lower": 0.75, "upper": 2.0}
+    informed = np.linspace(1.0, 3.0, n) / np.linspace(1.0, 3.0, n).sum()
+    for prior, beta in ((informed, 0.0), (informed, 20.0), (np.full(n, 1 / n), 20.0)):
+        posterior = Posterior(np.linspace(0, 1, n)[:, None], kernel_named("matern52", 0.2), 0.01, 0.5)
+        search = GaussianProcessSampler(
+            posterior, prior=prior, bounds=(0.75, 2.0), exploration=0.1, inverse_temperature=beta
+        )
+        search.tell(7, 1.0)
+        f, alone = search.density(), softmax(posterior.mean + 0.1 * posterior.std, inverse_temperature=beta)
+        assert (f >= 0.75 * prior - 1e-15).all()
+        assert (f <= 2.0 * prior + 1e-15).all()
+        if beta == 0.0:
+            np.testing.assert_allclose(f, prior, rtol=1e-12)
+        elif prior is not informed:
+            np.testing.assert_allclose(f, project(alone, prior=prior, **bounds), rtol=1e-12)
+        else:  # ours, and not the paper's projection of the softmax alone
+            assert np.abs(f - project(alone, prior=prior, **bounds)).max() > 1e-4

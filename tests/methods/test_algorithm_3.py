@@ -213,7 +213,7 @@ def test_an_example_runs_as_it_stands(path, book):
     """Within its cap, under what it accepts, and not stopped for being useless."""
     spec = read_study(path)
     run = Run.of(spec, QueryContext(book, if_useless=IfUseless.SPEND))
-    check_first(run)
+    check_first(run.study, run.ledger)
     release = open_study(run).run().release
     assert bool(run.useless) == bool(spec.privacy.anyway)
     assert release.guarantee.epsilon == spec.privacy.epsilon

@@ -121,6 +121,8 @@ def test_theorem_5_is_not_of_the_search_that_a_choice_needs(calibration, cap):
     world = problem(steps=6)
     small = ExactGP(rate_constant=0.5, decay_constant=1.0, cap_at_range=cap, calibration=calibration)
     assert small.plan(world).guarantee.assumptions == ("de_freitas_constants",)
+    named = replace(small, rate_constant=1.0, decay_constant=0.5)
+    assert "gp_prior" not in named.plan(world).guarantee.assumptions  # one record can move a score by less than c
     alike = replace(small, dataset_similarity=1.0 - 1e-7)  # c by the prior is less than one record can do
     assert alike.plan(world).guarantee.assumptions == ("gp_prior", "de_freitas_constants")
     for ask in (ExactGP.plan, ExactGP.draws, ExactGP.outlook):

@@ -188,6 +188,7 @@ ROWS = [
     Row(PrivateGrid(), "standard", grid),
     Row(PrivateGrid(evaluate="tried", base_measure="public", paired=True), "standard", grid),
     Row(PrivateGrid(editions=12), "standard", grid),
+    Row(PrivateGrid(score_share=0.0), "standard", lambda _: [selection(K / M, 1.0)]),
     Row(Public(), "standard", whole),
     Row(Lipschitz(), "standard", whole_path),
     Row(Lipschitz(evaluate="path"), "corrected", theorem_7),

@@ -60,5 +60,6 @@ def test_the_command_moves_it_and_says_how_the_version_is_served(dpbo, here, tab
         tables["study"]["edition"] = edition
         (here / f"{edition}.toml").write_text(tomli_w.dumps(tables))
         code, out, err = dpbo("tune", f"{edition}.toml", "--register")
-        assert (code, f"-m models:/trial/{edition}\n\nNext: " in out) == (0, True), err
+        assert (code, f"-m models:/trial/{edition}\nTo ask it:\n  curl " in out) == (0, True), err
+        assert "\n\nNext: " in out
     assert champion(mlflow.MlflowClient(f"sqlite:///{here / 'mlruns' / 'mlflow.db'}")) == "2"

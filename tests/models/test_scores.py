@@ -136,8 +136,10 @@ def test_a_margin_score_is_made_by_its_name():
     assert of_margin("ramp", 2) == Ramp(2.0)
     assert of_margin("sigmoid", 10) == Sigmoid(10.0)
     assert [name for name, score in NAMED.items() if score.of_margin] == ["sigmoid", "ramp", "accuracy"]
-    with pytest.raises(StudyInvalid, match=r"'auc'.*accuracy"):
+    with pytest.raises(StudyInvalid, match=r"'auc' is called 'roc_auc' here"):
         LinearSection(estimator="logistic", score="auc")
+    with pytest.raises(StudyInvalid, match=r"'accurate'.*accuracy"):
+        LinearSection(estimator="logistic", score="accurate")
     for name in ("ramp", "sigmoid"):
         for steepness in (0.0, -1.0, math.inf, math.nan):
             with pytest.raises(StudyInvalid, match="steepness"):

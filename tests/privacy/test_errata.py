@@ -36,6 +36,13 @@ def test_the_table_of_vacuous_scales_is_what_the_code_computes(T):
     assert f"| {T} | {row} | 4 |" in ERRATA
 
 
+def test_theorem_5s_printed_c_is_as_much_larger_on_the_readmes_study_as_the_page_says():
+    """Of 285 records, at 64 candidates and δ = 1e-6; a prior standard deviation is a quarter of the range."""
+    common = {"n_events": 2.0 * 64, "delta": 1e-6, "dataset_similarity": 0.99}
+    ours = kusner_2015.similarity_bound(**common, score_change=1 / 285 / 0.25)
+    assert f"{int(kusner_2015.similarity_bound(**common) / ours)} times larger on the README's study" in ERRATA
+
+
 def test_every_test_that_is_named_exists_and_what_is_proved_names_one():
     named = set(re.findall(r"`(?:tests/[\w/]+::)?(test_\w+)`", ERRATA + READING))
     proved = [row for row in READING.splitlines() if "| proved" in row]
@@ -45,6 +52,51 @@ def test_every_test_that_is_named_exists_and_what_is_proved_names_one():
     assert len(named) >= 3
     for name in named:
         assert f"def {name}(" in tests, name
+
+
+def numbers(kind, *ns):
+    return [f"{kind} {n}" for n in ns]
+
+
+PRINTED = {  # counted in the papers' texts
+    "kusner_2015": [
+        *numbers("Assumption", 1, 2),
+        *numbers("Definition", *range(1, 6)),
+        *numbers("Algorithm", 1, 2, 3),
+        *numbers("Theorem", *range(1, 9)),
+        *numbers("Corollary", *range(1, 5)),
+    ],
+    "kharkovskii_2020": [
+        *numbers("Definition", 1, 2, 3),
+        *numbers("Algorithm", 1, 2),
+        *numbers("Theorem", 1, 2, 3),
+        *numbers("Remark", 1, 2, 3, 4),
+        "Lemma 1",
+    ],
+    "wang_2023": [
+        *numbers("Definition", "2.1", "A.1", "A.2", "B.1"),
+        *numbers("Algorithm", 2, 3),
+        *numbers("Theorem", 1, 2),
+        *numbers("Lemma", "A.3", "A.4", "A.5"),
+        *numbers("Setting", "E.1", "E.2"),
+        "Framework 1",
+    ],
+}
+
+
+@pytest.mark.parametrize("module", PRINTED)
+def test_every_numbered_statement_is_listed_where_it_is_built_and_what_is_corrected_is_on_the_page(module):
+    listed = reading.NUMBERED[module]
+    assert sorted(listed) == sorted(PRINTED[module])
+    (paper,) = [paper for paper in reading.papers(ROOT) if paper.module == module]
+    functions = {statement.name for statement in paper.statements}
+    author = module.partition("_")[0].capitalize()
+    (section,) = [part for part in re.split(r"^## ", ERRATA, flags=re.MULTILINE) if part.startswith(author)]
+    for name, (what, where) in listed.items():
+        places = (ROOT / "dpbo_core" / f"{where}.py", ROOT / f"{where}.py")
+        assert where in functions or any(place.is_file() for place in places), name
+        assert what in ("built", "corrected")
+        assert (re.search(rf"\b{re.escape(name)}\b", section) is not None) or what == "built", name
 
 
 def test_generated_pages_and_lists_are_current(monkeypatch):

@@ -7,13 +7,23 @@ import numpy as np
 import pytest
 from sklearn import metrics
 from sklearn.dummy import DummyClassifier, DummyRegressor
+from test_evaluation import in_an_interval
 from test_ledger import GUARANTEE
+from worlds import Memory, problem, run, smooth_table
 
+from dpbo.flows.cli.release_screen import print_document
+from dpbo.tasks.reporting.logged_numbers import score_rows
+from dpbo.tasks.reporting.release_document import release_document
+from dpbo.tasks.reporting.release_page import page
+from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
+from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
+from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.models.baseline import constant_margin, constant_score, person_weights
 from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.union import RECORD_SCORES
 from dpbo_core.privacy.release import Release, Spend, displayed_metric
+from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
 
 RNG = np.random.default_rng(5)
 Y = RNG.choice(3, 400, p=[0.6, 0.3, 0.1])
@@ -134,3 +144,22 @@ def test_a_picture_shows_the_metric_and_what_it_has_to_beat():
     said = [text.get_text() for text in axes.get_legend().get_texts()]
     assert said == ["the same for every public row, 1.5", "released, 0 (less is better)"]
     assert axes.get_xlabel().startswith("log loss, with its 90% interval")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [Lipschitz(evaluate="path"), NoisyGP(), ExactGP(rate_constant=1e3, decay_constant=0.01)],
+    ids=lambda method: method.kind,
+)
+def test_a_score_of_the_papers_algorithms_has_the_interval_of_its_noise_on_screen_page_and_mlflow(method, capsys):
+    world = problem(steps=3)
+    made = run(method, world, smooth_table(world, best=4), Noise(OperatingSystemNoise(), Memory()))
+    made = replace(made, release_id="0" * 32, released_at="2026-01-02T00:00:00+00:00")
+    ends = bounded_laplace_interval(made.value["score"], made.spends[-1].noise_scale, 1.0)
+    assert made.value["interval"] == made.value["metric"]["interval"] == list(ends)
+    print_document(release_document(made))
+    assert f"90% interval {in_an_interval(ends)}" in capsys.readouterr().out
+    assert in_an_interval(ends) in page(made, ())
+    assert {(name, number) for name, number, _ in score_rows(made, None)} >= set(
+        zip(("score/low", "score/high"), ends, strict=True)
+    )

@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import skops.io
+from sklearn.tree import DecisionTreeClassifier
 from test_evaluation import of_files
 
 from dpbo_core import evaluate_study
@@ -248,3 +250,38 @@ def test_a_displayed_score_stays_in_its_range():
     assert (bounded_score(release), score_interval(release)) == (1.0, (0.9, 1.0))
     assert bounded_score(replace(release, value={"score": -0.2})) == 0.0
     assert score_interval(replace(release, value={"score": None})) is None
+
+
+def test_an_estimator_in_a_skops_file_is_a_champion(tmp_path, ledger):
+    """On its own columns, in its own order; without noise the difference is that of both models' predictions."""
+    tables = clinic(tmp_path, evaluation={"against": "old.skops"})
+    public, sensitive = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("train", "validation"))
+    old = DecisionTreeClassifier(max_depth=1, random_state=0).fit(public[["b", "a"]], public["ill"])
+    skops.io.dump(old, tmp_path / "old.skops")
+    spec = StudySpec.from_dict(tables)
+    own = PrivacyLedger(f"sqlite:///{tmp_path / 'injected.db'}")
+    own.set_budget(PrivacyBudget.without_limit("clinic"))
+    release = run_study(spec, ledger=own, folder=tmp_path, source=NOISELESS).release
+    found = compared(spec, own, tmp_path, NOISELESS)
+    new = FinalModel.of_release(spec, tmp_path, release).predict(sensitive)
+    was = old.predict(sensitive[["b", "a"]])
+    wanted = float(((new == sensitive["ill"]) * 1.0 - (was == sensitive["ill"])).mean())
+    assert found.value["difference"]["value"] == pytest.approx(wanted, abs=1e-12)
+    assert found.guarantee.assumptions == ("public_models",)
+    key = found.facts["champion_digest"]
+    skops.io.dump(
+        DecisionTreeClassifier(max_depth=2).fit(public[["b", "a"]], public["ill"]), tmp_path / "old.skops"
+    )
+    other = compared(spec, own, tmp_path, NOISELESS)  # another champion is another question, and is paid for
+    assert other.facts["champion_digest"] != key
+    assert len(own.accounts("clinic")[0].entries) == 3
+    named = public["ill"].map({0: "no", 1: "yes"})
+    for refused in (
+        DecisionTreeClassifier().fit(public[["a", "b"]].to_numpy(), public["ill"]),  # no names
+        DecisionTreeClassifier().fit(public[["a", "who"]], public["ill"]),  # a column that the study leaves out
+        DecisionTreeClassifier().fit(public[["a", "b"]], named),  # other labels
+    ):
+        skops.io.dump(refused, tmp_path / "old.skops")
+        with pytest.raises(StudyInvalid, match="cannot be given the study's records"):
+            compared(spec, own, tmp_path, NOISELESS)
+    assert len(own.accounts("clinic")[0].entries) == 3

@@ -331,9 +331,12 @@ def test_a_plan_says_what_was_read_for_it(capsys):
     from dpbo_core.methods.advice.advise import Advice
 
     for facts, said in (
-        ({}, "No sensitive file was opened and nothing was charged."),
-        ({"n_public": 1234}, "training file was read (1,234 records); nothing was charged."),
-        ({"n_public": 50, "positives": 0.25}, "public training file was read (50 records, 25.0% positive); no"),
+        ({}, "No sensitive record was read and nothing was charged."),
+        ({"n_public": 1234}, "training file's records were read (1,234 records); nothing was charged."),
+        (
+            {"n_public": 50, "positives": 0.25},
+            "public training file's records were read (50 records, 25.0% positive); no",
+        ),
     ):
         print_advice(on_files(), Advice(None, (), **facts))
         assert said in " ".join(capsys.readouterr().out.split())

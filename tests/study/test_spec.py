@@ -235,6 +235,13 @@ def test_a_path_that_no_file_can_have_is_refused_as_the_study_is_read(tables):
             StudySpec.from_dict(tables)
 
 
+@pytest.mark.parametrize("section", ["study", "privacy"])
+def test_a_key_that_is_no_unicode_is_refused_by_its_table(tables, section):
+    for more in ({}, {"nope": 1}):
+        with pytest.raises(StudyInvalid, match=rf"\[{section}\] has a key that is no text"):
+            StudySpec.from_dict(tables | {section: tables[section] | {"\ud800": 1} | more})
+
+
 @pytest.mark.parametrize("digits", [400, 4000])
 def test_a_number_of_hundreds_of_digits_is_refused_by_its_place(tables, digits):
     huge = int("9" * digits)

@@ -122,9 +122,9 @@ def test_theorem_3_is_proved_as_printed_up_to_a_number_of_steps():
     """By the union over T with exact normal tails; the corrected q is less than the printed one's √2 share."""
     longest = {
         (N, delta): theorems.theorem_3_longest_search(n_candidates=N, delta=delta)
-        for N, delta in ((64, 0.1), (64, 0.01), (64, 1e-5), (64, 5e-7), (1, 0.1))
+        for N, delta in ((64, 0.1), (64, 0.01), (64, 1e-5), (64, 5e-7), (1, 0.1), (1, 0.9))
     }
-    wanted = {(64, 0.1): 333, (64, 0.01): 4367, (64, 1e-5): 6.7e6, (64, 5e-7): 1.5e8, (1, 0.1): 293}
+    wanted = {(64, 0.1): 333, (64, 0.01): 4367, (64, 1e-5): 6.7e6, (64, 5e-7): 1.5e8, (1, 0.1): 293, (1, 0.9): 16}
     assert longest == pytest.approx(wanted, rel=0.02)
     N, delta, T = 64, 0.1, 333
     betas = [

@@ -12,9 +12,9 @@ from dpbo_core.errors import (
     NoiseNotPrivate,
     StudyInvalid,
 )
-from dpbo_core.ledger.accounting.account import Totals
+from dpbo_core.ledger.accounting.account import Account, Totals
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import Draw, Total, compose_all
+from dpbo_core.ledger.accounting.composition import Draw, Total, compose, compose_all
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.guarantee import (
     OPERATING_SYSTEM,
@@ -24,6 +24,7 @@ from dpbo_core.privacy.guarantee import (
     PrivacyUnit,
     unit_in_words,
 )
+from dpbo_core.privacy.release import PrivacyPlan
 
 
 def refusal_text(budget: PrivacyBudget) -> str:
@@ -124,6 +125,15 @@ def admit(
             "the person with the most records pays",
             remedy=f"set max_records_per_person = {fixed[-1]}, or give the others a dataset and a cap of their own",
         )
+
+
+def admit_first(budget: PrivacyBudget, plan: PrivacyPlan) -> None:
+    """Refuse, as `admit` would, a plan that a dataset's new cap does not admit as its first charge."""
+    account = Account.opened(budget)
+    totals = Totals(charges=0, spent=account.spent, filter=account.filtered)
+    draws = tuple((spend.epsilon_units, spend.rho_units) for spend in plan.spends)
+    request = Request(compose(plan.spends), draws, plan.guarantee, OPERATING_SYSTEM)
+    admit(budget, totals, request, fixed=(), drawn=Counter)
 
 
 def _guarantees(units: frozenset[PrivacyUnit], relation: NeighboringRelation) -> str:

@@ -237,10 +237,9 @@ def _method_advice(
     least, warning = None, ""
     if loss is not None:
         regret, error_expected = one_digit(loss.regret), whole_error(loss)
-        why += (
-            f"; in simulations its choice scores {loss.caption} below the best, and the reported score is "
-            f"off by {loss.score_error:.1g}"
-        )
+        why += f"; in simulations its choice scores {loss.caption} below the best"
+        if loss.score_error > 0.0:
+            why += f", and the reported score is off by {loss.score_error:.1g}"
         if beside is not None and loss.low > beside.low and loss.high > beside.high:
             cost = "more than the recommended method, by an unknown amount"
             if None not in (loss.range, beside.range):

@@ -106,9 +106,11 @@ def expected(method: Method, problem: Problem) -> Expected | None:
         for public in ((MIN_RECORDS, MAX_RECORDS) if n_public is None else (n_public,))
         for records in noises
     ]
-    error = _interpolated(at.form, 1, AGREEMENT_DEGREES[0], d, n, n_public or MIN_RECORDS, at.score_records)
-    beyond = min(1.0, TABLE_RECORDS[-1] / at.score_records)
-    beyond = max(beyond, min(TABLE_RECORDS[0] / at.score_records, 1.0 / error))  # a few records, or pairs of a few
+    error = beyond = 0.0
+    if math.isfinite(at.score_records):
+        error = _interpolated(at.form, 1, AGREEMENT_DEGREES[0], d, n, n_public or MIN_RECORDS, at.score_records)
+        beyond = min(1.0, TABLE_RECORDS[-1] / at.score_records)
+        beyond = max(beyond, min(TABLE_RECORDS[0] / at.score_records, 1.0 / error))  # a few records, or their pairs
     low, high = min(losses), max(losses)
     middle = STEEPER * math.sqrt((low + MIN_SHOWN_LOSS) * (high + MIN_SHOWN_LOSS))
     low, high = (

@@ -149,7 +149,7 @@ def _number(value: object) -> float:
 
 
 def _text(value: object) -> str:
-    """Return a text that can be encoded."""
+    """Return `value`; ValueError if it is no text that UTF-8 can encode."""
     if not isinstance(value, str):
         raise ValueError
     value.encode()
@@ -157,7 +157,7 @@ def _text(value: object) -> str:
 
 
 def _truth(value: object) -> bool:
-    """Return a truth value."""
+    """Return `value`; ValueError if it is no truth value."""
     if not isinstance(value, bool):
         raise ValueError
     return value

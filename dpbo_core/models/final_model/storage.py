@@ -260,7 +260,7 @@ def loaded_estimator(path: Path, *, verb: str) -> Any:
         raise StudyInvalid(
             f"the model in {str(path)!r} names {foreign[0]}, which is not loaded",
             cause="another program wrote it, or somebody changed it",
-            remedy="publish the release again",
+            remedy="publish the release again; of a model of your own, use a column of its predictions",
         )
     if not callable(getattr(estimator, verb, None)):
         raise _unreadable_model(path)

@@ -159,6 +159,7 @@ def gap_certificate(
 ) -> float:
     """Return the certificate τ_λ = √(2·gap/λ) ≥ ‖w − w_λ‖ for the hinge loss, from any w and dual point α.
 
+    Row i of Z is y_i·x_i, and m_i = (Zw)_i is its margin.
     gap = P(w) − D(α), P = O_λ(w), D(α) = (1/n)Σα_i − (λ/2)‖w_α‖², summed as
     (λ/2)‖w − w_α‖² + (1/n) Σ [(1 − α_i)·max(0, 1 − m_i) + α_i·max(0, m_i − 1)],
     which is the same number with no cancellation: every term is ≥ 0. A margin off by e_m moves a term by e_m times

@@ -123,8 +123,28 @@ UNSUPPORTED_SCORES = {
 }
 
 
+_SQUARE_NOTE = "its square ranks candidates alike, and is a mean over records"
+_MEDIAN_NOTE = "at the median it is half of it, and dpbo has no other quantile"
+NICKNAMES = {  # what people call a score: our name, and the cause to state
+    "acc": ("accuracy", "an abbreviation"),
+    "auc": ("roc_auc", "an abbreviation"),
+    "brier_score": ("brier", "another name"),
+    "cross_entropy": ("log_loss", "another name"),
+    "logloss": ("log_loss", "another spelling"),
+    "mae": ("absolute_error", "an abbreviation"),
+    "mse": ("squared_error", "an abbreviation"),
+    "pinball": ("absolute_error", _MEDIAN_NOTE),
+    "rmse": ("squared_error", _SQUARE_NOTE),
+}
+
+
 def other_score(name: str) -> StudyInvalid | None:
     """Return the error for a score name of scikit-learn's that dpbo does not have; None for any other name."""
+    if name.lower() in NICKNAMES:
+        own, note = NICKNAMES[name.lower()]
+        return StudyInvalid(
+            f"model.score = {name!r} is called {own!r} here", cause=note, remedy=f'write score = "{own}"'
+        )
     if name not in UNSUPPORTED_SCORES:
         return None
     cause, remedy = UNSUPPORTED_SCORES[name]

@@ -136,3 +136,13 @@ def test_a_study_without_the_section_says_what_to_add(here, spec):
     Path("study.toml").write_text(Path("study.toml").read_text().partition("[objective]")[0])
     with pytest.raises(StudyInvalid, match="scores = 20"):
         PrivateObjective.from_study("study.toml", LEDGER)({"max_depth": 2})
+
+
+def test_plan_prices_the_scores_that_the_study_asks_for(here, spec, dpbo):
+    text = Path("study.toml").read_text()
+    for scores, words in (("scores = 3", "3 scores for a search of your own, "), ("scores = 100000", "useless")):
+        Path("study.toml").write_text(text.replace("scores = 3", scores))
+        told = json.loads(dpbo("plan", "study.toml", "--json")[1])["objective"]
+        assert words in told
+        assert "ε = 2 and δ = 1e-06 in all" in told
+    assert "these scores would be useless" in " ".join(dpbo("plan", "study.toml")[1].split())

@@ -98,7 +98,8 @@ def test_what_a_table_will_be_good_for_is_said_from_public_numbers(dpbo, here):
     kept = {line["dim"]: line for line in json.loads(met)["by_dim"]}[11193]
     assert kept["approximation"] == pytest.approx(0.1, rel=1e-3)  # ε_ucb again, as it was asked for
     wide = {"rows": 100, "columns": 2, "epsilon": 3.0, "norm_bound": 40}
-    assert json.loads(planned("--json", **wide, relation="replace_one")[1])["useless"] is True
+    replaced = json.loads(planned("--json", **wide, relation="replace_one")[1])
+    assert (replaced["useless"], replaced["noise_scale"]) == (True, pytest.approx(119.5, abs=0.1))
     assert json.loads(planned("--json", **wide)[1])["useless"] is False
     said = planned(**wide, relation="replace_one")[1]
     assert "useless: no two rows" in said

@@ -59,12 +59,12 @@ def sleeps(params, data, trial):
 
 
 def begins_and_waits(params, data, trial):
-    """Waits for ever where it runs for the first time in its folder."""
-    begun = trial.folder / "begun"
-    if not begun.exists():
-        begun.write_text("begun")
-        time.sleep(600)
-    return Threshold(1)
+    """Leaves a file in its folder, and waits until another one exists; the model says what was there before."""
+    found = os.listdir(trial.folder)  # noqa: PTH208
+    (trial.folder / "begun").write_text("begun")
+    while not Path(params["until"]).exists():
+        time.sleep(0.05)
+    return Threshold(1, found)
 
 
 def careless(params, data, trial):
@@ -81,6 +81,8 @@ def careless(params, data, trial):
         told["socket"] = True
     except OSError:
         told["socket"] = False
+    with socket.socket(socket.AF_UNIX) as local:
+        told["socket on a file"] = local.connect_ex(params["local"]) == 0
     told["ledger"] = Path(params["ledger"]).exists()
     told["variables"] = sorted(name for name in os.environ if name.startswith(("DPBO", "MLFLOW", "PREFECT")))
     told["folder"] = [str(Path.cwd()) == str(trial.folder), os.listdir(".")]  # noqa: PTH208
@@ -112,6 +114,11 @@ def ends_its_process(model, record):
     if how > 2:
         signal.raise_signal(how)
     return 1.0
+
+
+def has_a_limit(model, record):
+    """1.0 where the record's scoring ends within a minute."""
+    return float(0.0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 60.0)
 
 
 def needs_a_number(model, record):

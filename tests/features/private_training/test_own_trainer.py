@@ -1,6 +1,7 @@
 """`PrivateTrials`: any trainer in a process of its own, whose number and whose failures nothing tells."""
 
 import json
+import math
 import os
 import signal
 import socket
@@ -105,11 +106,14 @@ def test_a_search_trains_scores_and_releases_the_best(here, capfd):
 def test_a_careless_trainer_leaves_nothing_but_its_model(here, capfd, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     files = {"absolute": str(elsewhere / "trial"), "shared memory": f"/dev/shm/{elsewhere.name}-{here.name}"}
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as local:
         server.settimeout(0.01)
+        local.bind(str(elsewhere / "s"))
+        local.listen()
         space = {
             "files": [files],
             "port": [server.getsockname()[1]],
+            "local": [str(elsewhere / "s")],
             "ledger": [str(here / "mlruns" / "ledger.db")],
         }
         made = search(own_trainers.careless, run=1, trials=1)
@@ -124,8 +128,9 @@ def test_a_careless_trainer_leaves_nothing_but_its_model(here, capfd, tmp_path_f
     assert capfd.readouterr() == ("", "")
     assert list(here.rglob("checkpoint")) == []
     if namespaces_available():
-        assert (told["absolute"], told["socket"], told["ledger"]) == (False, False, False)
-        assert [*elsewhere.iterdir()] == []
+        reached = [told[name] for name in ("absolute", "socket", "socket on a file", "ledger")]
+        assert reached == [False] * 4
+        assert [*elsewhere.iterdir()] == [elsewhere / "s"]
         assert "contained_elsewhere" not in found.guarantee.assumptions
     else:
         assert "contained_elsewhere" in found.guarantee.assumptions
@@ -166,6 +171,10 @@ def scores_of(score, data):
 def test_a_record_that_ends_its_process_changes_no_score_but_its_own():
     X = np.array([[0], [1], [0], [2], [signal.SIGALRM], [0], [signal.SIGKILL]])  # the alarm: a late record
     assert scores_of(own_trainers.ends_its_process, (X, np.zeros(7))) == [1, 0, 1, 0, 0, 1, 0]
+
+
+def test_a_record_that_never_ends_is_ended_where_no_limit_is_stated():
+    assert scores_of(own_trainers.has_a_limit, (np.zeros((2, 1)), np.zeros(2))) == [1, 1]
 
 
 def test_a_score_that_cannot_be_loaded_says_why_in_a_rehearsal():
@@ -248,25 +257,32 @@ def test_a_killed_search_goes_on_with_the_same_draw_and_pays_once(here, monkeypa
 
 
 def test_a_search_whose_process_is_killed_goes_on_in_another(here):
+    space = {"sign": [1], "until": [str(here / "go on")]}
     (here / "run.py").write_text(
         "import own_trainers\n"
         "from dpbo import PrivateTrials, PureDp\n"
-        "PrivateTrials(own_trainers.begins_and_waits, {'sign': [1]}, epsilon=4.0, delta=0.0, dataset='clinic',\n"
+        f"PrivateTrials(own_trainers.begins_and_waits, {space!r}, epsilon=4.0, delta=0.0, dataset='clinic',\n"
         "    budget=(4.0, 0.0), training=PureDp(), score='accuracy', trials=1, run=1,\n"
         f"    accepts={ACCEPTS}).fit(own_trainers.records(60), own_trainers.records(40, seed=1))\n"
     )
+    (here / "temporary").mkdir()
     environment = os.environ | {"PYTHONPATH": str(Path(own_trainers.__file__).parent)}
+    environment["TMPDIR"] = str(here / "temporary")
     process = subprocess.Popen([sys.executable, "run.py"], env=environment)
     try:
-        while process.poll() is None and not list(here.glob("mlruns/curator/*/0/begun")):
+        while process.poll() is None and not list(here.glob("mlruns/curator/*/0-*/begun")):
             time.sleep(0.05)
     finally:
         process.kill()
         process.wait()
     (vault,) = (here / "mlruns" / "curator").iterdir()
     assert not (vault / "0.json").exists()
-    found = search(own_trainers.begins_and_waits, run=1, trials=1).fit(TRAINING, VALIDATION)
-    assert isinstance(found.model, Threshold)
+    (left,) = vault.glob("0-*")
+    assert left.stat().st_mode & 0o777 == 0o700  # so that nobody else reaches a socket there
+    assert [*(here / "temporary").iterdir()] == []
+    (here / "go on").touch()
+    found = search(own_trainers.begins_and_waits, space=space, run=1, trials=1).fit(TRAINING, VALIDATION)
+    assert found.model.told == []  # nothing of the killed run, whose noise would come again
     assert not vault.exists()
     (account,) = PrivacyLedger(f"sqlite:///{here}/mlruns/ledger.db").accounts("clinic")
     assert len(account.entries) == 1
@@ -393,6 +409,11 @@ def test_nothing_runs_that_nobody_answers_for_or_pays():
         ({"people": "few"}, "people"),
         ({"run": 0}, "run = 0"),
         ({"trials": 1}, "trials = 1"),
+        ({"trials": math.nan}, "trials = nan"),
+        ({"trials": math.inf}, "trials = inf"),
+        ({"timeout": math.nan}, "timeout = nan"),
+        ({"train": "own_trainers.laplace"}, "package.module:function"),
+        ({"score": "auc"}, "package.module:function"),
         ({"workers": 0}, "workers"),
         ({"timeout": -1.0}, "timeout"),
         ({"validation_share": 1.0}, "validation_share"),
@@ -404,6 +425,12 @@ def test_nothing_runs_that_nobody_answers_for_or_pays():
 def test_what_cannot_be_priced_is_refused_before_a_charge(changes, refusal):
     with pytest.raises(StudyInvalid, match=refusal):
         search(**changes).fit(TRAINING, VALIDATION)
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan, math.inf, "1e-6"])
+def test_a_declared_delta_that_is_none_is_refused(delta):
+    with pytest.raises(StudyInvalid, match="from 0 to below 1"):
+        Declared(1.0, delta)
 
 
 def test_dp_sgd_counts_batches_as_opacus_does():
@@ -419,12 +446,19 @@ def test_reports_of_many_kinds_are_one_spend():
     family, point = DpSgd(sampling_probability=0.25, steps=40), {}
     expected = family.expected(1.59, point, 100)
     engine = type("Engine", (), {"accountant": type("A", (), {"history": [(1.59, 0.25, 30), (1.59, 0.25, 10)]})})
-    for report in (engine, engine.accountant, engine.accountant.history, family.event(1.59, point, 100)):
+    numpy_history = [(np.float64(1.59), np.float32(0.25), np.int64(40))]
+    for report in (
+        *(engine, engine.accountant, engine.accountant.history, numpy_history, family.event(1.59, point, 100)),
+    ):
+        json.dumps(trial_child.spend_of(report))
         assert agrees(expected, trial_child.spend_of(report))
     for report in ([(1.59, 0.25, 41)], [(1.6, 0.25, 40)], [(1.59, 0.2, 40)], [], 1.59, dp.NoOpDpEvent()):
         assert not agrees(expected, trial_child.spend_of(report))
     accountant = type("Accountant", (), {"total": lambda self: (1.5, 0.0)})()
     assert agrees(PureDp().expected(1.0 / 1.5, point, 100), trial_child.spend_of(accountant))
+    whole = Declared(2.0, 1e-6)
+    assert agrees(whole.expected(1.0, point, 100), trial_child.spend_of((np.int64(2), 1e-6)))
+    assert agrees(PureDp().expected(0.5, point, 100), trial_child.spend_of(np.int64(2)))
     event = Event(lambda noise, point: dp.GaussianDpEvent(noise))
     assert agrees(event.expected(2.0, point, 100), trial_child.spend_of(dp.GaussianDpEvent(2.0)))
 
@@ -432,7 +466,9 @@ def test_reports_of_many_kinds_are_one_spend():
 def test_a_trial_hands_out_its_noise_and_its_randomness_alone():
     trial = trial_child.Trial(2**63 + 1, "rho", 0.5)
     assert trial.rho == 0.5
-    assert trial.rng.integers(2**62) == np.random.default_rng(2**63 + 1).integers(2**62)
+    assert trial.rng.integers(2**62) != np.random.default_rng(trial.seed).integers(2**62)
+    again = trial_child.Trial(2**63 + 1, "rho", 0.5)
+    assert again.rng.bytes(8) != trial_child.Trial(2**63 + 2, "rho", 0.5).rng.bytes(8)
     with pytest.raises(AttributeError, match="hands it rho"):
         _ = trial.noise_multiplier
     with pytest.raises(AttributeError):

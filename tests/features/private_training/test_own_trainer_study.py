@@ -89,8 +89,11 @@ def test_a_study_file_is_planned_and_tuned(study, dpbo, monkeypatch):
         ({"method": {"stopping": "one"}}, "stopping"),
         ({"study": {"method": "private_grid"}}, "dp_hypo"),
         ({"data": {"source": "digits"}}, "neither a bundled set"),
+        ({"data": {"classes": ["no", 1]}}, "list every class"),
         ({"trial": {"mechanism": "laplace"}}, "dp_sgd"),
         ({"trial": {"mechanism": "declared"}}, "needs epsilon"),
+        ({"trial": {"mechanism": "declared", "epsilon": 1.0, "delta": 1.0}}, "below 1"),
+        ({"trial": {"mechanism": "pure", "score": "auc"}}, "package.module:function"),
         ({"trial": {"mechanism": "dp_sgd", "batch_size": 5, "epochs": "epochs"}}, "no axis"),
     ],
 )
@@ -116,6 +119,23 @@ def test_records_are_read_as_they_are_and_a_folder_is_handed_over_unread(study, 
     (here / "images").mkdir()
     training, _ = TrialStudy(tables(data={"training": "images"}), here).load()
     assert training == str(here / "images")
+
+
+@pytest.mark.parametrize(
+    ("classes", "label", "read"), [(None, "x", np.nan), ((0, 1), "x", 0), (("no", "yes"), "x", "no")]
+)
+def test_one_label_changes_the_type_of_no_other(study, here, classes, label, read):
+    named = {"0": "no", "1": "yes"} if classes == ("no", "yes") else {"0": "0", "1": "1"}
+    loaded = {}
+    for last in (named["1"], label):
+        labels = [named["0"], named["1"]] * 29 + [named["0"], last]
+        rows = "".join(f"1,2,3,{label}\n" for label in labels)
+        (here / "train.csv").write_text("a,b,c,ill\n" + rows)
+        loaded[last] = TrialStudy(tables(data={} if classes is None else {"classes": list(classes)}), here).load()
+    (_, usual), (_, odd) = (training for training, _ in loaded.values())
+    assert usual.dtype == odd.dtype
+    assert (usual[:-1] == odd[:-1]).all()
+    np.testing.assert_equal(odd[-1], read)
 
 
 def test_other_studies_are_the_cores(here, request):

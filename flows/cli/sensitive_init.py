@@ -1,0 +1,88 @@
+"""`dpbo init ONE.csv --sensitive`: a study that trains privately on one sensitive table.
+
+Of the table its header and its number of records are read, and nothing of a record. Bounds and labels are public
+facts that the owner fills in: until then `dpbo plan` refuses the study. A header that lacks the stated target, or
+has a name that is a number, is refused, since the first record may stand in its place; no name is printed then.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import tomli_w
+
+from dpbo.flows.cli.terminal import Screen, named
+from dpbo_core.data import check_target, read_header
+from dpbo_core.data.header import column_count_text
+from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.data.values import canonical_text
+from dpbo_core.errors import StudyInvalid
+
+EPSILON, CAP = 4.0, 8.0
+SPACE = (
+    "learning_rate = { low = 8.0, high = 32.0, log = true, points = 3 }",
+    "clipping_norm = { low = 0.2, high = 0.5, log = true, points = 2 }",
+    "epochs = { values = [30, 100] }",
+)
+
+
+def sensitive_study(table: Path, target: str, *, name: str, folder: Path) -> tuple[str, tuple[str, ...]]:
+    """Return the text of a study file for one sensitive table, and the columns whose bounds are to be filled in.
+
+    Args:
+        table: the SENSITIVE file; its header and number of records are read.
+        target: the column to predict.
+        name: of the study and its dataset.
+        folder: where the study file will stand.
+
+    Raises:
+        StudyInvalid: the header has no such target, or holds a number; it repeats no name.
+    """
+    header = read_header(table, mode=SENSITIVE_FILE, shown_as=str(table))
+    check_target(header.columns, target, mode=SENSITIVE_FILE)
+    features = tuple(column for column in header.columns if column != target)
+    n_values = sum(not isinstance(canonical_text(column), str) for column in features)
+    if n_values:
+        raise StudyInvalid(
+            f"the header of {table} has {column_count_text(n_values)} named as a value is",
+            cause="the header line is missing, and the first record would stand in the study as names",
+            remedy="write the column names in the first line",
+        )
+    return "".join(_lines(table, target, features, header.n_records, name, folder)), features
+
+
+def _lines(
+    table: Path, target: str, features: tuple[str, ...], n_records: int, name: str, folder: Path
+) -> Iterator[str]:
+    yield tomli_w.dumps({"study": {"name": name, "method": "auto"}})
+    yield f"\n{tomli_w.dumps({'privacy': {'dataset': name, 'epsilon': EPSILON}})}"
+    yield f"\n{tomli_w.dumps({'budget': {'epsilon': CAP, 'delta': 1e-5}})}"
+    data = {"sensitive": "training", "training": os.path.relpath(table, folder), "n_training": n_records}
+    yield f"\n{tomli_w.dumps({'data': data | {'target': target}})}"
+    yield "labels = []                          # FILL IN the two classes of the target, [0, 1] say\n"
+    yield "\n[data.bounds]                        # FILL IN [low, high] of each column, from public knowledge;\n"
+    yield "                                     # what lies outside is moved to the bound\n"
+    yield from (tomli_w.dumps({column: []}) for column in features)
+    yield '\n[model]\nestimator = "logistic"\n\n[space]\n'
+    yield from (f"{line}\n" for line in SPACE)
+    yield "\n[search]\nsteps = 8\n"
+
+
+def print_sensitive(out: Path, table: Path, target: str, features: tuple[str, ...]) -> None:
+    """Print what was written, a line for each column, and what to fill in before the next command."""
+    screen = Screen()
+    screen.say(
+        f"[bold]{named(out)}[/] is written. Of {named(table)} only the header and the number of records were read; "
+        "nothing was charged.\n"
+    )
+    screen.facts(
+        [
+            (named(target), "the target: fill in its two classes as labels"),
+            *((named(column), named("a number: fill in its public bounds [low, high]")) for column in features),
+        ]
+    )
+    screen.say(
+        "\nThe model is trained privately: every record is protected, and hyperparameters, model and score are "
+        "released. Fill in labels and bounds from public knowledge, never from the records; remove from the file "
+        f"what is no number. Then:\n\n  dpbo plan {named(out)}"
+    )
