@@ -47,6 +47,8 @@ EXPERIMENT_NOTE = """\
 Every number here is a **differentially private release**; no raw validation score is stored. Open a study, \
 a row below: its page has every edition's score by date, with its interval and a constant answer's.
 
+* `?viewStateShareKey=dpbo&workflowType=machine_learning` behind `/runs` in this page's address lists every edition
+  with score, ε and choice as columns.
 * Open a run: its page begins with what came out and how sure it is, what was tuned, what may be concluded about a
   person, what is left, and how the model is used. A run named after a study alone is the one above its editions.
 * The metric has its own name, `accuracy` for example. `score` is the same number under one name for all studies,
