@@ -33,7 +33,7 @@ def metrics(release: Release, account: Account) -> list[Any]:
 
     Their time is that of the release, so that publishing again writes the same rows and none twice.
     """
-    rows = _named(release) + by_edition(release, balance_after(account, release.release_id)) + _score_rows(release)
+    rows = _named(release) + by_edition(release, balance_after(account, release.release_id)) + score_rows(release)
     rows += [(f"evaluation/{name}", figure["value"], 0) for name, figure in _figures(release)]
     for point in release.value.get("trajectory", []):
         if point["score"] is not None:
@@ -59,7 +59,7 @@ def _named(release: Release) -> list[tuple[str, float, int]]:
     return [(metric.name, metric.value, 0)]
 
 
-def _score_rows(release: Release) -> list[tuple[str, float, int]]:
+def score_rows(release: Release) -> list[tuple[str, float, int]]:
     """Return the displayed metric in its own unit, its 90% interval and a constant answer's; none for a report."""
     metric = None if _figures(release) else displayed_metric(release)
     if metric is None:
