@@ -120,7 +120,7 @@ def curate(terms: Outsourcing) -> Any:
     try:
         return _curate(terms)
     except DpboError as error:
-        return failed_run(error, terms.publication.dataset)
+        return failed_run(error, "curate")
 
 
 def _curate(terms: Outsourcing) -> Any:
@@ -149,7 +149,7 @@ def model(terms: Outsourcing) -> Any:
     try:
         return _model(terms)
     except DpboError as error:
-        return failed_run(error, terms.publication.dataset)
+        return failed_run(error, "model")
 
 
 def _model(terms: Outsourcing) -> Any:
