@@ -22,9 +22,7 @@ STUDIES = {path.name: path.read_text() for path in (ROOT / "examples").glob("*.t
     for block in blocks(page.read_text())
     if block.kind == "toml" and {"study", "data"} <= tomllib.loads(block.body).keys() and "[space" in block.body
 }
-INSTALLED = [
-    name for name, text in STUDIES.items() if tomllib.loads(text)["study"]["method"] in {AUTO, *METHODS}
-]
+INSTALLED = [name for name, text in STUDIES.items() if tomllib.loads(text)["study"]["method"] in {AUTO, *METHODS}]
 
 
 @pytest.fixture(scope="module")
