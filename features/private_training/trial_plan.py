@@ -169,7 +169,7 @@ class TrialsRelease:
         lines = [
             f"{self.release.study} · edition {self.release.edition} · {self.release.method}",
             *(f"  {axis:<14} {json.dumps(value)}" for axis, value in self.params.items()),
-            f"  {name:<14} {self.score:.3f}   chosen for it: expect {low:.2f} … {high:.2f} on other people",
+            f"  {name:<14} {self.score:.3f}   chosen for it: expect {low:.2f} to {high:.2f} on other people",
             *_row("guarantee", self.guarantee.in_words()),
             *_row("checked", self.checked),
             f"  you state      {', '.join(self.guarantee.assumptions)}",
