@@ -6,8 +6,10 @@ Accuracies are of the released model, on records that chose nothing of a single 
 random 30% to score on; bias 0.5. Bounds are a column's least and largest value, as a data dictionary states them;
 texts are a column of 0 and 1 a category. `tuned` is the best mean of GRID at ε = 4 with all of ρ in the training,
 its settings chosen on the records that judge it in 4 splits; `several` is the best of 8 trials on average over
-SPACE, with as little noise as a trial's privacy profile allows; `by Rényi` as Papernot and Steinke's theorem does. FOLDER holds `randhie.csv` of statsmodels, `HI.csv` (Ecdat) and `turnout.csv` (Zelig) of pydataset; the last
-two were named before they were read. Split i is `default_rng([SEED, i])`, which draws the (imitated) noise too.
+SPACE, with as little noise as a trial's privacy profile allows; `by Rényi` with what the theorem of Papernot and
+Steinke asks for. FOLDER holds `randhie.csv` of statsmodels, `HI.csv` (Ecdat) and `turnout.csv` (Zelig) of
+pydataset; the last two were named before they were read. Split i is `default_rng([SEED, i])`, which draws the
+(imitated) noise too. Figures are means ± their standard error.
 """
 
 import sys
