@@ -172,7 +172,7 @@ def rows() -> Iterator[Row]:
         yield bar
         yield row(f"{name}, no privacy", [without_noise(data, i) for i in repeated])
         for epsilon in EPSILONS:
-            goal = GOALS.get((name, epsilon), (bar.figure or 0.0) - 0.03 if epsilon == 4.0 else None)
+            goal = GOALS.get((name, epsilon), round((bar.figure or 0.0) - 0.03, 3) if epsilon == 4.0 else None)
             single = [released(data, i, epsilon, one, USUAL) for i in repeated]
             yield row(f"{name}, ε = {epsilon:g}, one", single, goal)
             for way, method in (("several", several), ("several, by Rényi", before)):
