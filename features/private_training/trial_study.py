@@ -50,6 +50,7 @@ class TrialData(Section):
     n_validation: Count | None = None
     target: str = "target"
     classes: PlainList | None = None
+    public_validation: bool = False
 
     def check(self) -> None:
         """Refuse data that are neither a bundled set nor two files with their numbers of records."""
@@ -58,6 +59,11 @@ class TrialData(Section):
             all(part is None for part in files) if self.source else None not in files,
             "[data] names neither a bundled set nor two files with their numbers of records",
             remedy='write source = "digits"; or training, n_training, validation and n_validation',
+        )
+        require(
+            not (self.public_validation and self.source),
+            "data.public_validation with a bundled set",
+            remedy="give training and validation as files, or leave it out",
         )
         if self.classes is not None:
             require(
@@ -204,6 +210,7 @@ class TrialStudy:
             trials=steps,
             run=self.method.run,
             people=self.method.people,
+            public_validation=self.data.public_validation,
             workers=self.method.workers,
             timeout=self.method.timeout,
             accepts=self.head.accepts,
