@@ -174,11 +174,11 @@ def add_outcome(outcome: str) -> None:
             client.update_flow_run(run.id, name=f"{name}: {outcome}")
 
 
-def outcome_of(release: Release, account: Account) -> str:
-    """Return what a run's name ends with: the released number, the ε that it cost, and the ε that is left."""
-    number, epsilon = quotable(release), release.guarantee.epsilon
-    value = "no score" if number is None else f"{number.value:.3g}"
-    return f"{value}, {price_and_rest(epsilon, account)}"
+def outcome_of(account: Account, *releases: Release) -> str:
+    """Return what a run's name ends with: the first number that its releases state, their ε, and what is left."""
+    numbers = [number.value for number in map(quotable, releases) if number is not None]
+    epsilon = sum(release.guarantee.epsilon for release in releases)
+    return f"{f'{numbers[0]:.3g}' if numbers else 'no score'}, {price_and_rest(epsilon, account)}"
 
 
 def price_and_rest(epsilon: float, account: Account) -> str:

@@ -17,10 +17,10 @@ from dpbo_core.study.tuning import ReplayedStudy, StudyRun
 UNNAMED_RUN_WARNING = "Prefect's page does not name this run"
 
 
-def name_outcome(flow: PrivateFlow, release: Release) -> None:
-    """Add a release's number, its ε and what is left to the run's name in Prefect; a failure is a warning."""
-    (account,) = flow.context.ledger.accounts(release.dataset)
-    flow.warnings.tried(UNNAMED_RUN_WARNING, lambda: add_outcome(outcome_of(release, account)))
+def name_outcome(flow: PrivateFlow, *releases: Release) -> None:
+    """Add the releases' number, their ε and what is left to the run's name in Prefect; a failure is a warning."""
+    (account,) = flow.context.ledger.accounts(releases[0].dataset)
+    flow.warnings.tried(UNNAMED_RUN_WARNING, lambda: add_outcome(outcome_of(account, *releases)))
 
 
 def publish_release(

@@ -128,7 +128,7 @@ def tune(flow: PrivateFlow, run: Run) -> Tuned:
         if study.asks_for_evaluation:
             last, n_tasks = _last_step(flow, run, result)
             n_recorded += n_tasks
-        name_outcome(flow, result.release)
+        name_outcome(flow, result.release, *(() if last[0] is None else (last[0].release,)))
         warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_recorded))
         return Tuned(result, tracked, tuple(warnings.lines), *last)
 

@@ -35,7 +35,7 @@ from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.certified import rounds_of
 from dpbo_core.privacy.guarantee import OPERATING_SYSTEM
 from dpbo_core.privacy.release import Release, displayed_metric
-from dpbo_core.report import BETTER, COMPARED, FIGURES, WORSE
+from dpbo_core.report import ACCURACY, BETTER, COMPARED, WORSE
 
 YES, NO, UNSURE, NO_VERDICT = "yes", "no", "cannot tell", "no verdict"
 SHIP_WORDS = {BETTER_TEXT: YES, BETTER: YES, NO_BETTER_TEXT: NO, WORSE: NO}
@@ -181,7 +181,7 @@ def quotable(release: Release) -> Quotable | None:
     """Return the number of a release to quote: the figure a report's verdict rests on, else the score; or None."""
     edition, date = release.edition, release.released_at[:10]
     if cells := dict(figures(release)):
-        preferred = (*CONSTANT_FIGURES, *FIGURES.values(), *cells)
+        preferred = (*CONSTANT_FIGURES, ACCURACY, *LOSSES, *cells)
         name = next(name for name in preferred if name in cells)
         ends, covers = cells[name]["sampling_interval"], "noise and sampling"
         if ends is None:

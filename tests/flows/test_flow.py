@@ -151,7 +151,7 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     assert tuned.warnings == ()
     (run,) = (run for run in flow_runs("tune privately") if run.id not in before)
     (account,) = PrivacyLedger(Stores().ledger).accounts("people")
-    assert run.name == f"trial · 1: {outcome_of(tuned.result.release, account)}"
+    assert run.name == f"trial · 1: {outcome_of(account, tuned.result.release)}"
     assert set(run.tags) == {"dataset: people", f"method: {kind}", f"folder: {here.name}"}
     assert run.state.message == one_line(tuned.result)
     assert re.fullmatch(r"(-?[\d.e+-]+|no score), ε [\d.]+, [\d.]+ left", run.name.partition(": ")[2]), run.name
