@@ -141,7 +141,7 @@ def main() -> None:
     with TemporaryDirectory() as name:
         photograph(report_page(Path(name)).as_uri(), target / "report.png", size=(1280, 1080))
     with TemporaryDirectory() as name:
-        folder = Path(name)
+        (folder := Path(name) / "clinic").mkdir()  # whose name is a tag in Prefect
         with shown(folder, "1", "2", "3", "4") as world:
             experiment = f"{world.mlflow}#/experiments/{world.experiment}"
             study, run = (f"{experiment}/runs/{name}" for name in (world.study, world.run_id))
