@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tomli_w
-from own_trainers import records
 from test_own_trainer import TRAINING, VALIDATION, here, in_this_process, search  # noqa: F401  a fixture
 from test_own_trainer_study import CAP, TABLES, study, tables  # noqa: F401  a fixture
 
