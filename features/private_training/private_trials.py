@@ -334,8 +334,10 @@ class PrivateTrials:
 
     def _halves(self, train_data: Any, validation_data: Any) -> tuple[Any, Any, bool]:
         """Return what is trained on, what is scored on, and whether nobody is in both."""
-        if self.public_validation and validation_data is None:
-            raise StudyInvalid("public_validation without validation_data", remedy="give the public records too")
+        if self.public_validation and (validation_data is None or validation_data is train_data):
+            raise StudyInvalid(
+                "public_validation without validation_data of its own", remedy="give the public records too"
+            )
         if validation_data is not None:
             return train_data, validation_data, self.people == "disjoint"
         if self.neighbours == "add_or_remove":

@@ -24,7 +24,7 @@ from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code, References
 from dpbo_core.ledger.policy import unallowed_score
-from dpbo_core.ledger.sources import Source, file_source
+from dpbo_core.ledger.sources import PUBLIC_ROLE, Source, file_source
 from dpbo_core.methods.problem import DEFAULT_DELTA
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.study.context import QueryContext
@@ -244,11 +244,13 @@ class TrialStudy:
                 require(self.data.target in header.columns, f"{shown} has no column {self.data.target!r}")
 
     def sources(self) -> tuple[Source, ...]:
-        """Return the records, as the ledger knows them."""
+        """Return the records, as the ledger knows them, which refuses a sensitive file as public."""
         if self.data.source is not None:
             return (Source("bundled", self.data.source),)
         return (
-            file_source(self.folder / str(self.data.validation), "records"),
+            file_source(
+                self.folder / str(self.data.validation), PUBLIC_ROLE if self.data.public_validation else "records"
+            ),
             file_source(self.folder / str(self.data.training), "training records"),
         )
 

@@ -27,7 +27,7 @@ from dpbo_core.methods.advice.advise import Advice, MethodAdvice, enough
 from dpbo_core.methods.advice.expected_loss import UNKNOWN_AGREEMENT
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.privacy.certified import QUERIES
-from dpbo_core.report.evaluation import EvaluationPlan, compares, planned
+from dpbo_core.report.evaluation import EvaluationPlan, planned
 from dpbo_core.report.request import check_report, of_a_candidate
 from dpbo_core.report.study_price import price_of
 from dpbo_core.study import StudySpec
@@ -99,7 +99,7 @@ def plan(
     report, price, score, refusal = None, None, "", _refusal(spec, folder, public)
     with suppress(DpboError):  # the refusal says why
         price = price_of(resolve(spec, folder), ledger_here(), folder)
-        if public is not None and spec.asks_for_evaluation and not compares(spec):
+        if public is not None and spec.asks_for_evaluation and not spec.compares:
             resolved = resolve(spec, folder)
             query, evaluated, grouping = of_a_candidate(resolved, public, folder)
             report = planned(query, evaluated, grouping, account)

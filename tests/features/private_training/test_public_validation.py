@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tomli_w
-from own_trainers import records
 from test_own_trainer import TRAINING, VALIDATION, here, in_this_process, search  # noqa: F401  a fixture
-from test_own_trainer_study import TABLES
+from test_own_trainer_study import CAP, TABLES, study, tables  # noqa: F401  a fixture
 
 from dpbo import Declared, DpSgd, price
 from dpbo.features.private_training.trial_study import TrialStudy
@@ -68,8 +67,9 @@ def test_public_records_are_stated_and_are_another_search(monkeypatch):
     in_this_process(monkeypatch)
     with pytest.raises(AssumptionNotAccepted, match="public_validation"):
         search(public_validation=True).fit(TRAINING, VALIDATION)
-    with pytest.raises(StudyInvalid, match="without validation_data"):
-        public().fit(records(100))
+    for given in ((TRAINING,), (TRAINING, TRAINING)):
+        with pytest.raises(StudyInvalid, match="without validation_data of its own"):
+            public().fit(*given)
     keys = {made._key(made._price(60, 40, disjoint=False), divided=False) for made in (public(), search())}
     assert len({key.fingerprint for key in keys}) == 2
 
@@ -88,10 +88,38 @@ def test_a_plan_and_a_certificate_say_that_the_score_is_exact(monkeypatch):
 
 
 def test_a_study_file_says_that_its_validation_file_is_public(tmp_path):
-    tables = {**TABLES, "data": {**TABLES["data"], "public_validation": True}}
-    (tmp_path / "own.toml").write_text(tomli_w.dumps(tables))
-    study = TrialStudy(tables, tmp_path)
-    assert study.trials.public_validation
-    bundled = {**tables, "data": {"sensitive": "training", "source": "digits", "public_validation": True}}
+    made = TrialStudy(tables(data={"public_validation": True}), tmp_path)
+    assert made.trials.public_validation
+    assert [source.role for source in made.sources()] == ["public records", "training records"]
+    bundled = {"sensitive": "training", "source": "digits", "public_validation": True}
     with pytest.raises(StudyInvalid, match="public_validation"):
-        TrialStudy(bundled, tmp_path)
+        TrialStudy({**TABLES, "data": bundled}, tmp_path)
+
+
+def test_a_sensitive_file_is_refused_as_public_validation_records(study, dpbo, monkeypatch):  # noqa: F811
+    """Nor may a file that was scored on exactly be protected afterwards."""
+    in_this_process(monkeypatch)
+    allow = ("budget", "allow", "--as", "score")
+    assert dpbo(*allow[:2], "clinic", "own_trainers:laplace", *allow[2:])[0] == 0
+    assert dpbo("tune", study, "--direct")[0] == 0
+    assert dpbo("budget", "set", "open", *CAP, "--accept", "public_validation")[0] == 0
+    assert dpbo(*allow[:2], "open", "own_trainers:laplace", *allow[2:])[0] == 0
+    (study.parent / "other.csv").write_bytes((study.parent / "train.csv").read_bytes())
+    data = {"public_validation": True, "training": "other.csv"}
+    asked = tables(study={"accepts": list(ACCEPTS)}, privacy={"dataset": "open"}, data=data)
+    study.write_text(tomli_w.dumps(asked))
+    code, out, err = dpbo("tune", study, "--direct")
+    assert (code, out) == (3, "")
+    assert "would be read as public" in err
+
+
+def test_the_training_file_is_refused_as_public_validation_records(study, dpbo, monkeypatch):  # noqa: F811
+    done = in_this_process(monkeypatch)
+    assert dpbo("budget", "set", "open", *CAP, "--accept", "public_validation")[0] == 0
+    assert dpbo("budget", "allow", "open", "own_trainers:laplace", "--as", "score")[0] == 0
+    data = {"public_validation": True, "validation": "train.csv", "n_validation": 60}
+    asked = tables(study={"accepts": list(ACCEPTS)}, privacy={"dataset": "open"}, data=data)
+    study.write_text(tomli_w.dumps(asked))
+    code, out, err = dpbo("tune", study, "--direct")
+    assert (code, out, done) == (3, "", [])
+    assert "train.csv" in err
