@@ -10,7 +10,7 @@
 | e | `doubt` | √((½·√(p⁺(G − p⁺)/n))² + (G/100)²), p⁺ the largest p and n the public records | scalar |
 | ν | `noise_scale` | of a private choice, in units of the score | scalar |
 | b | `head_start` | is added to each sum before that choice: −(ν/e)²(p⁺ − p), never above 0 | (n_chosen,) |
-| e_i² | `error_variances` | vᵢ/n + (.003G)², vᵢ the variance of a record's score less the best's | (n_chosen,) |
+| e_i² | `error_variances` | vᵢ/2n + (.003G)², vᵢ the variance of a record's score less the best's | (n_chosen,) |
 | π₀ | `base_measure` | a public law over the candidates; ν·log π₀ is added before the choice | (n_chosen,) |
 
 Everything here is a function of the public training set, the study and the search seed: it may be shown to anyone,
@@ -36,7 +36,9 @@ DOUBT_ERRORS = 0.5  # standard errors by which the public and the sensitive scor
 SCORE_SHIFT = 0.01  # of the score's range: the same however large the public set, for the populations may differ
 MAX_HANDICAP_SCALES = 64.0  # noise scales: a handicap beyond which nothing is ever chosen
 COMPARISON_DIGITS = 9  # what is compared is rounded, so that equals stay equal whatever the machine's rounding
+ERROR_SHARE = 0.5  # of the squared standard error, for candidates are scored on the same public records
 PAIRED_SHIFT = 0.003  # of the score's range: what two populations differ by in the difference of two candidates
+TAIL = 4.0  # of the base measure: between 2, which misleads less, and an exponential law, which helps more
 FLOOR = 0.002  # share of the base measure that is uniform: no head start exceeds log N + log 500 noise scales
 N_PAIRED_CANDIDATES = 16  # candidates whose records' scores are compared with those of the best
 BOUND_SHARES = (0.9, 0.98, 0.995, 0.999, 1.0)  # shares of those differences that a bound may keep
@@ -137,16 +139,19 @@ def base_measure(
 ) -> NDArray[np.float64]:
     """Return public weights of the listed candidates for a private choice, (n,): each at least FLOOR/n.
 
-    They are ∝ exp(−ν(p⁺ − p)/e²), mixed with a uniform share of 1/500, where p are the public scores and p⁺ the
+    They are ∝ (1 + ν(p⁺ − p)/4e²)⁻⁴, mixed with a uniform share of 1/500, where p are the public scores and p⁺ the
     best of them. `noise_scale` ν is in units of the score, and `apart` is what `public_differences` returns.
 
-    So the choice averages the private and the public score by their precision: where noise is large the public
-    score decides. A candidate is never handicapped by more than log N + log 500 noise scales. A misleading public
-    set costs at most those, and cannot exclude the best candidate.
+    For small differences the choice averages the private and the public score by their precision, so where noise is
+    large the public score decides. A candidate is never handicapped by more than log N + log 500 noise scales.
+
+    Privacy: no record changes a weight. So the sums with a head start have the sensitivity of the sums, and the
+    choice among them has the same ε. Utility: with probability at least 1 − e^−t the choice is at most
+    ν(t + log 1/π₀(best)) below the best candidate, whatever the public set says (McKenna, Sheldon 2020).
     """
     p = public_search.mean[list(listed)].round(COMPARISON_DIGITS)
     variances = error_variances(problem, listed, public_search, apart)
-    weights = np.exp(-noise_scale * (p.max() - p) / variances)
+    weights = (1.0 + noise_scale * (p.max() - p) / variances / TAIL) ** -TAIL
     measure: NDArray[np.float64] = (1.0 - FLOOR) * weights / weights.sum() + FLOOR / len(p)
     return measure
 
@@ -156,16 +161,17 @@ def error_variances(
 ) -> NDArray[np.float64]:
     """Return e² of each listed candidate, (n,): how far its public score less the best's may be off, squared.
 
-    It is the difference's squared standard error plus `PAIRED_SHIFT`². A candidate outside `apart` gets the mean of
-    those in it. Where `apart` is empty, the error is that of a single score.
+    It is half of the difference's squared standard error plus `PAIRED_SHIFT`². A candidate outside `apart` gets the
+    mean of those in it. Where `apart` is empty, the standard error is that of a single score.
     """
-    shift, G = (PAIRED_SHIFT * problem.score_range) ** 2, problem.score_range
+    G = problem.score_range
+    shift = (PAIRED_SHIFT * G) ** 2
     if not apart:
         best = float(public_search.scores.max())
-        return np.full(len(listed), problem.aggregate.doubt(best, problem.n_training) ** 2 + shift)
+        return np.full(len(listed), ERROR_SHARE * problem.aggregate.doubt(best, problem.n_training) ** 2 + shift)
     found = {index: float(steps.var()) * (G / GRID) ** 2 / len(steps) for index, steps in apart.items()}
     usual = sum(found.values()) / len(found)
-    return np.array([found.get(index, usual) + shift for index in listed])
+    return np.array([ERROR_SHARE * found.get(index, usual) + shift for index in listed])
 
 
 def public_differences(problem: Problem, public_search: PublicSearch) -> Differences:

@@ -52,7 +52,7 @@ def world_of(top=0.5, *, points=40, width=0.3, **changes):
 
 
 def test_the_measure_is_the_formula():
-    """π₀ ∝ exp(−ν(p⁺ − p)/e²), with a floor of 1/500 shared evenly; e² is a standard error² plus .003²."""
+    """π₀ ∝ (1 + ν(p⁺ − p)/4e²)⁻⁴, with a floor of 1/500 shared evenly; e² is half a standard error² plus .003²."""
     world = world_of()
     found = search_on_public_data(world, 256)
     p, places = found.mean, tuple(range(40))
@@ -66,7 +66,8 @@ def test_the_measure_is_the_formula():
         apart = public_differences(here, found)
         assert len(apart) == (15 if here is world else 0)
         for noise in (1e-4, 0.01, 1.0):
-            weights = np.exp(-noise * (p.max() - p) / (variance / world.n_training + 0.003**2))
+            e = np.sqrt(variance / (2 * world.n_training) + 0.003**2)
+            weights = (1 + noise * (p.max() - p) / (4 * e**2)) ** -4.0
             measure = base_measure(here, places, found, noise, apart)
             assert measure == pytest.approx(0.998 * weights / weights.sum() + 0.002 / 40)
             assert measure.sum() == pytest.approx(1.0)
