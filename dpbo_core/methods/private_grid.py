@@ -16,7 +16,7 @@ By a count of pairs u and b are in steps of C₂ and Δ is that of pairs; a shar
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -83,8 +83,8 @@ class PrivateGrid(Method):
             candidates as the study has steps: "sobol", spread evenly, or "public_shortlist", those that the public
             training set thinks best, which costs trainings, no privacy.
         score_share: share of ε for the score, the rest chooses; without it 0.1, or 0.25 where pairs are counted. 0
-            releases the choice alone: its score is read off a report's table, which [evaluation] pays for. Not of
-            pairs.
+            releases the choice alone, not of pairs; so does leaving it out where [evaluation] pays for a report
+            that states the score.
         public_trials: candidates that are cross-validated on the public training set, where it has a say.
         base_measure: "public": the choice begins from a law over the candidates that follows the public scores and
             excludes nobody; "none": as the list has it.
@@ -221,6 +221,11 @@ class PrivateGrid(Method):
         if not (self.evaluate in ("tried", "public_shortlist") or self.base_measure == "public" or self.paired):
             return 0
         return max(self.public_trials, self.n_steps(problem) if self.evaluate == "public_shortlist" else 0)
+
+    def scored_by_report(self, problem: Problem) -> "PrivateGrid":
+        """Return the method without a score of its own, unless a share is stated, or persons are scored."""
+        unpaid = self.score_share is None and problem.person is None
+        return replace(self, score_share=0.0) if unpaid else self
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
         """A search that has scored and drawn nothing yet; a public search that `problem` lacks is made here."""
