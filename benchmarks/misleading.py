@@ -292,7 +292,7 @@ def section(numbers: Mapping[str, Any]) -> str:
 def main(seed: int, folder: Path | None) -> None:
     with TemporaryDirectory() as name:
         numbers = measure(seed, Path(name) if folder is None else folder)
-    NUMBERS.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+    NUMBERS.write_text(json.dumps(numbers) + "\n", encoding="utf-8")
     print(section(numbers))
 
 

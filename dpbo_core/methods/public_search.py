@@ -147,7 +147,7 @@ def base_measure(
 
     Privacy: no record changes a weight. So the sums with a head start have the sensitivity of the sums, and the
     choice among them has the same ε. Utility: with probability at least 1 − e^−t the choice is at most
-    ν(t + log 1/π₀(best)) below the best candidate, whatever the public set says (McKenna, Sheldon 2020).
+    ν(t + log 1/π₀(best)) below the best by the sums, whatever the public set says (McKenna, Sheldon 2020).
     """
     p = public_search.mean[list(listed)].round(COMPARISON_DIGITS)
     variances = error_variances(problem, listed, public_search, apart)
@@ -169,9 +169,9 @@ def error_variances(
     if not apart:
         best = float(public_search.scores.max())
         return np.full(len(listed), ERROR_SHARE * problem.aggregate.doubt(best, problem.n_training) ** 2 + shift)
-    found = {index: float(steps.var()) * (G / GRID) ** 2 / len(steps) for index, steps in apart.items()}
-    usual = sum(found.values()) / len(found)
-    return np.array([ERROR_SHARE * found.get(index, usual) + shift for index in listed])
+    squared_errors = {index: float(steps.var()) * (G / GRID) ** 2 / len(steps) for index, steps in apart.items()}
+    mean = sum(squared_errors.values()) / len(squared_errors)
+    return np.array([ERROR_SHARE * squared_errors.get(index, mean) + shift for index in listed])
 
 
 def public_differences(problem: Problem, public_search: PublicSearch) -> Differences:
