@@ -43,6 +43,7 @@ from dpbo_core.methods.public_search import (
     base_measure,
     head_start,
     pairing,
+    public_differences,
     public_shortlist,
     search_on_public_data,
 )
@@ -249,13 +250,14 @@ class PrivateGrid(Method):
                 listed = tuple(sorted(public_search.tried))
             case _:
                 listed = self._spread(problem)
-        noise = selection.scale * problem.metric_per_step
-        pair = pairing(problem, public_search, noise) if self.paired else None
+        noise, based = selection.scale * problem.metric_per_step, self.base_measure == "public"
+        apart = public_differences(problem, public_search) if based or self.paired else {}
+        pair = pairing(problem, public_search, noise, apart) if self.paired else None
         if pair is not None:
             noise *= 2 * pair.clipped / GRID  # of the choice that is made, among differences
         start = np.zeros(len(listed))
-        if self.base_measure == "public":
-            start = selection.scale * np.log(base_measure(problem, public_search.mean[list(listed)], noise))
+        if based:
+            start = selection.scale * np.log(base_measure(problem, listed, public_search, noise, apart))
         elif self.evaluate == "public_shortlist" and pair is None:
             start = head_start(problem, listed, public_search, noise).astype(np.float64)
         return listed, pair, np.rint(start - start.max()).astype(np.int64)
