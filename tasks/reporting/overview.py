@@ -272,10 +272,9 @@ def _ship(newest: Release | None, alarms: Sequence[str]) -> tuple[str, str]:
 def _cost(entries: Sequence[Entry], edition: str) -> str:
     paid = [entry for entry in entries if not entry.taken_over]
     own = [entry.epsilon for entry in paid if entry.edition == edition]
-    every = [entry.epsilon for entry in paid]
-    newest, total = ("∞" if None in part else f"{sum(filter(None, part)):g}" for part in (own, every))
-    charges = f"{len(every):,} charge{'s' * (len(every) != 1)}"
-    return f"ε {newest} for edition {edition}; ε {total} in all, in {charges}"
+    newest = "∞" if None in own else f"{sum(filter(None, own)):g}"
+    charges = f"{len(paid):,} charge{'s' * (len(paid) != 1)}"
+    return f"ε {newest} for edition {edition}; {charges} so far, which together cost what the budget shows"
 
 
 def _choice(release: Release) -> str:

@@ -77,7 +77,7 @@ def test_the_page_answers_six_questions_from_the_ledger_alone(dpbo, months, here
                  study["why"][1:12], people["ends"], study["cost"], people["approved"], ASKER):  # fmt: skip
         assert said in page.text
     assert people["approved"] == "under the cap ε = 8, δ = 1e-05, set on 2026-03-10"
-    assert study["cost"] == "ε 1.5 for edition 2026-05; ε 4 in all, in 5 charges"
+    assert study["cost"] == "ε 1.5 for edition 2026-05; 5 charges so far, which together cost what the budget shows"
     assert told["nothing yet"]["studies"] == []
     assert "Dataset nothing yet" in page.text
     assert page.pictures == 3 + 2  # a bar for each dataset, a trend for each study
