@@ -16,6 +16,8 @@ from dpbo_core.ledger.accounting.account import Account, balances
 from dpbo_core.ledger.accounting.forecast import forecast
 from dpbo_core.privacy.release import Release, Spend
 
+MAX_BUDGET_STEPS = 500  # studies in the picture of a budget
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -44,7 +46,8 @@ def draw_posterior(release: Release) -> "Figure | None":
 
 def draw_budget(account: Account) -> "Figure | None":
     """A figure of the ε spent after each study of the dataset, under its cap; None before one or without limit."""
-    points = [item for item in balances(account) if math.isfinite(item.spent)]
+    shown = set(account.entries[:: -(1 + len(account.entries) // MAX_BUDGET_STEPS)])  # with the newest
+    points = [item for item in balances(account, shown.__contains__) if math.isfinite(item.spent)]
     if account.budget.public or not points:
         return None
     figure, axes = _sheet()
