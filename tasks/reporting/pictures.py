@@ -87,13 +87,12 @@ def draw_burn_down(account: Account) -> "Figure | None":
     axes.set(ylabel="ε left", ylim=(0.0, 1.08 * burn_down.limit), title=in_picture(account.budget.dataset))
     axes.legend(frameon=False, fontsize=8)
     axes.xaxis_date()
-    figure.autofmt_xdate()
     return figure
 
 
 def draw_noise(release: Release) -> "Figure":
     """Return a figure of the score's range beside the width that holds one draw's noise nine times in ten."""
-    figure, axes = _sheet(height=2.8)
+    figure, axes = _sheet(height=2.8, left=0.22)
     bars = [("score's range", float(release.facts.get("score_range", 1.0)), NOISE)]
     bars += [(f"{in_picture(mechanism)}\n{n} draw{'s' if n > 1 else ''}", width, CHOICE)
              for (mechanism, width), n in noises(release).items()]  # fmt: skip
@@ -124,9 +123,11 @@ def spread(spend: Spend) -> float:
     return (1.6448536269514722 if "Gaussian" in spend.mechanism else 1.0) * spend.noise_scale
 
 
-def _sheet(height: float = 4.2) -> "tuple[Figure, Axes]":
-    figure = sheet(height)
-    axes = figure.subplots()
+def _sheet(height: float = 4.2, left: float = 0.08) -> "tuple[Figure, Axes]":
+    """Return a figure and its axes, whose margins are fixed: to find them takes as long as to draw."""
+    figure = sheet(height, layout=None)
+    bottom = 0.55 / height  # for the ticks and the label
+    axes = figure.add_axes((left, bottom, 0.97 - left, 1.0 - bottom - 0.35 / height))
     plain(axes)
     return figure, axes
 

@@ -100,11 +100,11 @@ def _one_score(axes: "Axes", release: Release) -> None:
     plain(axes)
 
 
-def sheet(height: float, width: float = 9.0) -> "Figure":
+def sheet(height: float, width: float = 9.0, layout: str | None = "constrained") -> "Figure":
     """Return an empty figure of so many inches, apart from matplotlib's global state."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained")
+    return Figure(figsize=(width, height), layout=layout)
 
 
 def whole_numbers(axes: "Axes") -> None:
