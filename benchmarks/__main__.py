@@ -36,6 +36,7 @@ SCRIPTS = {
     "main_road": "The main road",
     "whole_commands": "Whole commands",
     "seconds": "What a user waits for",
+    "draws": "Single draws",
     "ledger": "The ledger",
     "growth": "Growth",
 }
