@@ -157,8 +157,8 @@ def rows() -> Iterator[Row]:
 def rows_of(database, made) -> Iterator[Row]:
     for entries, wall, used, ledger in grown(made("growing")):
         on = f"at {entries:,} entries"
-        yield Row(f"{database}, a reservation {on}, processor", 1000 * used, "ms", at_most=SIZES[entries])
-        yield Row(f"{database}, a reservation {on}, by the wall", 1000 * wall, "ms")
+        yield Row(f"{database}, a reservation {on}, by the wall", 1000 * wall, "ms", at_most=SIZES[entries])
+        yield Row(f"{database}, a reservation {on}, processor", 1000 * used, "ms")
         yield Row(f"{database}, the account {on}, processor", 1000 * seconds(partial(ledger.accounts, "d")), "ms")
         (account,) = ledger.accounts("d")
         taken = seconds(partial(last_balance, account))
