@@ -116,6 +116,11 @@ class Account:
             return float("inf")
         return max(0.0, from_units(self.budget.epsilon_units) - self.spent_epsilon[0])
 
+    def report_on(self, study: str, edition: str) -> str:
+        """Return NAME:EDITION of the report that was charged for an edition of a study; "" if none was."""
+        name = study + REPORT_SUFFIX
+        return f"{name}:{edition}" if (name, edition) in {(e.study, e.edition) for e in self.entries} else ""
+
     @property
     def rooms(self) -> dict[str, int]:
         """By method, how many more studies at its newest price the cap admits if no others run; empty if public."""
