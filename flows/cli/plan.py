@@ -18,12 +18,20 @@ from dpbo.flows.cli.evaluate import expected_json
 from dpbo.flows.cli.running import ledger_here, ledger_path
 from dpbo.flows.cli.studies import check_public_here, feature_study
 from dpbo.flows.cli.terminal import Screen, named, print_result
-from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, BudgetRefused, DpboError, NoBudget, StudyInvalid
+from dpbo_core.errors import (
+    AssumptionNotAccepted,
+    BudgetExceeded,
+    BudgetRefused,
+    DpboError,
+    NoBudget,
+    SpendUseless,
+    StudyInvalid,
+)
 from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.ledger.address import is_read_only
 from dpbo_core.ledger.name_patterns import is_pattern
 from dpbo_core.methods import METHODS, method_named
-from dpbo_core.methods.advice.advise import Advice, MethodAdvice, enough
+from dpbo_core.methods.advice.advise import Advice, MethodAdvice, enough, why_useless
 from dpbo_core.methods.advice.expected_loss import UNKNOWN_AGREEMENT
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.privacy.certified import QUERIES
@@ -105,6 +113,8 @@ def plan(
             report = planned(query, evaluated, grouping, account)
             score = _score_of_report(resolved, evaluated.kind.metrics)
 
+    if refusal is None and price is not None and not price.paid and not spec.privacy.anyway:
+        refusal = _useless(resolve(spec, folder), public, report)
     asked = dict(_sections_asked(spec, folder))
 
     def document() -> dict[str, Any]:
@@ -174,6 +184,14 @@ def _refusal(spec: StudySpec, folder: Path, public: PublicHalf | None) -> DpboEr
     except DpboError as error:
         return error
     return None
+
+
+def _useless(study: ResolvedStudy, public: PublicHalf | None, report: EvaluationPlan | None) -> DpboError | None:
+    """Return the error with which `dpbo tune` refuses to spend on mostly noise; None if the plan expects more."""
+    problem = study.problem if public is None else public.problem
+    reason = why_useless(study.method, problem, study.plan)
+    reason = reason or ("" if report is None else report.expected.warning)
+    return SpendUseless(reason) if reason else None
 
 
 def _next_step(

@@ -159,6 +159,14 @@ def mistakes():
         {"prevalence": 2.0}, {"groups": ["a"]}, {"repair": True, "threshold": "nothing"},
     ):  # fmt: skip
         yield f"evaluation {changes}", but(LINEAR, "evaluation", **changes)
+    for against in ("nowhere", "t.csv", "folder", "models:/trial/1", "runs:/1/model", "column:a", "column:zz"):
+        yield f"champion {against}", but(LINEAR, "evaluation", against=against)
+    yield (
+        "champion column:zz, accepted",
+        but(LINEAR, "evaluation", against="column:zz", accepts=["rowwise_predictions"]),
+    )
+    yield "a choice of noise", but(LINEAR, "privacy", epsilon=0.0005)
+    yield "a report of noise", but(LINEAR, "evaluation", epsilon=0.0005)
     yield "a report of no model", but(but(LINEAR, "study", method="lipschitz"), "model", score="sigmoid")
     yield "FunctionTransformer", but(FOREIGN, "model", estimator=FUNCTION)
     yield (
@@ -257,6 +265,22 @@ def test_a_nickname_of_a_score_is_answered_with_its_name(folder, dpbo, nickname,
 def test_plan_and_tune_refuse_the_same(answers):
     names = list(MISTAKES)
     check(answers, names[:: len(names) // N_FAST])
+
+
+def test_plan_refuses_a_champion_that_tune_could_not_load(answers):
+    names = [name for name in MISTAKES if name.startswith("champion")]
+    assert len(names) == 8
+    check(answers, names)
+
+
+@pytest.mark.parametrize("name", ["a choice of noise", "a report of noise"])
+def test_plan_refuses_mostly_noise_as_tune_does(answers, name):
+    planned, tuned, _ = answers(MISTAKES[name])
+    assert planned == tuned
+    assert (planned[0], "anyway = true in [privacy]" in planned[1]) == (3, True)
+    anyway = copy.deepcopy(MISTAKES[name])
+    anyway["privacy"]["anyway"] = True
+    assert answers(anyway)[0] == (0, "")
 
 
 @pytest.mark.slow
