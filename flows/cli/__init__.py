@@ -16,6 +16,24 @@ if TYPE_CHECKING:
 GC_THRESHOLD = 1_000_000  # allocations between two collections; a command's imports make 700,000, and no garbage
 
 
+STUDY_OPTIONS = {  # beside those of every command: what takes another word is refused before a study is read
+    "tune": ("--example", "--register", "--anyway", "--yes", "--new-spend", "--direct"),
+    "plan": ("--all", "--rehearse", "--event"),
+    "evaluate": (
+        "--epsilon",
+        "--model",
+        "--repair",
+        "--threshold",
+        "--against",
+        "--register",
+        "--plan",
+        "--anyway",
+    ),
+    "serve": ("--cron", "--every", "--port", "--register", "--trust-server"),
+}
+COMMON_OPTIONS = ("--help", "--json", "--debug", "--plain")
+
+
 def main() -> None:
     """Run the command line: check the study, then import and run the command; until then a signal just ends it."""
     try:
@@ -24,7 +42,7 @@ def main() -> None:
         gc.set_threshold(GC_THRESHOLD)
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # nobody else's code is shown what is read
         atexit.register(gc.freeze)  # a process that ends gives its memory back whole: nothing is searched once more
-        read = _first_look()
+        read = None if _is_misspelt(sys.argv[1:]) else _first_look()
         _announce(sys.argv[1:])
         from dpbo.flows.cli.app import main as run
     except KeyboardInterrupt:
@@ -33,9 +51,18 @@ def main() -> None:
     run(read)
 
 
+def _is_misspelt(words: list[str]) -> bool:
+    """Return whether a command that names a study has an option that it does not take, or a second study."""
+    verb = next((word for word in words if not word.startswith("-")), "")
+    options = [word.partition("=")[0] for word in words if word.startswith("-")]
+    known = (*STUDY_OPTIONS.get(verb, options), *COMMON_OPTIONS)
+    n_studies = sum(word.endswith(".toml") for word in words)
+    return any(option not in known for option in options) or (verb == "tune" and n_studies > 1)
+
+
 def _announce(words: list[str]) -> None:
     """Print on standard error what `tune` or `ui` begins to do, before the imports, which take seconds."""
-    if "--help" in words or words[:1] not in (["tune"], ["ui"]):
+    if "--help" in words or _is_misspelt(words) or words[:1] not in (["tune"], ["ui"]):
         return
     study = next((word for word in words if word.endswith(".toml")), "the bundled example")
     if words[0] == "ui":

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from dpbo.flows.cli.budget import account_json, budget_app, looks, n_looks
+from dpbo.flows.cli.budget import account_json, budget_app, rounds_text
 from dpbo.flows.cli.running import accounts_here, own_ledger
 from dpbo.flows.cli.terminal import Screen, named, print_json, print_sentence
 from dpbo.flows.cli.words import AsJson, lines_of, writing
@@ -363,6 +363,6 @@ def _time_in_words(entry: Entry) -> str:
     moment = (entry.released_at or entry.reserved_at)[:16].replace("T", " ")
     if entry.released_at is not None:
         return f"released {moment}"
-    if (n := n_looks(entry)) is not None:
-        return f"open since {moment}, {looks(n)}"
+    if rounds_text(entry):
+        return f"open since {moment}, {rounds_text(entry)}"
     return f"charged {moment}, not released (at work, or to be run again)"
