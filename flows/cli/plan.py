@@ -132,14 +132,18 @@ def plan(
     def screen() -> None:
         if every_method:
             print_every_method(spec, advice, [*asked.items(), *_charges(refusal, report, score)])
+        elif isinstance(refusal, StudyInvalid):  # said on standard error, and no method is to blame
+            _print_head(Screen(), spec, advice)
         else:
             print_advice(spec, advice, [*asked.items(), *_charges(refusal, report, score)], price)
+            path = named(shlex.quote(str(study)))
+            Screen().say(f"For every method with its numbers, run dpbo plan {path} --all.")
         capped = price is None or price.account is not None
-        if refusal is not None or not _is_all_noise(advice):
+        if not _is_all_noise(advice) or not isinstance(refusal, SpendUseless | None):
             Screen().say(_next_step(study, spec, advice, report, refusal, capped=capped))
 
     print_result(document, screen)
-    if isinstance(refusal, BudgetRefused | AssumptionNotAccepted):
+    if refusal is not None and _is_on_screen(refusal):
         raise typer.Exit(refusal.exit_code)
     if refusal is not None:
         raise refusal
@@ -210,7 +214,7 @@ def _next_step(
     ]
     verdicts += [] if report is None else [report.expected.verdict]
     if refusal is not None or "refused" in verdicts or ("useless" in verdicts and not spec.privacy.anyway):
-        return "Next: change the study as described above; dpbo tune refuses it as it is."
+        return "Next: change the study; dpbo tune refuses it as it is."
     if not capped:
         dataset = named(shlex.quote(spec.privacy.dataset))
         return f"Next: dpbo budget set {dataset} --epsilon 5 --delta 1e-5"
@@ -226,7 +230,6 @@ def print_advice(
     screen.facts([*([] if advice.best is None else _expectations(spec, advice, advice.best, price)), *more])
     screen.say()
     _print_choice(screen, spec, advice)
-    screen.say("For every method with its numbers, run dpbo plan STUDY.toml --all.")
 
 
 def print_every_method(spec: StudySpec, advice: Advice, more: Iterable[tuple[str, str]] = ()) -> None:
@@ -335,9 +338,15 @@ def _charges(
         yield "report", text.replace("_", " ").replace(" auc", " AUC").removesuffix("; ")
     if score:
         yield "its score", named(score)
-    if isinstance(refusal, BudgetRefused | AssumptionNotAccepted):  # any other is told as tune tells it
+    if refusal is not None and _is_on_screen(refusal):
         name, words = ("room", "does not fit") if isinstance(refusal, BudgetExceeded) else ("refused", "as it is")
         yield name, f"[red]{words}[/]: {named(refusal.what)}. To change: {named(refusal.remedy)}"
+
+
+def _is_on_screen(refusal: DpboError) -> bool:
+    """Return whether a refusal has a line on the plan's screen; any other is told as tune tells it."""
+    budget = isinstance(refusal, BudgetRefused) and not isinstance(refusal, SpendUseless)
+    return budget or isinstance(refusal, AssumptionNotAccepted)
 
 
 def _beside(line: MethodAdvice) -> str:

@@ -124,7 +124,16 @@ def mistakes():
         "json.dumps",
     ):
         yield f"estimator {estimator}", but(FOREIGN, "model", estimator=estimator)
-    for params in ({"C_": 1.0}, {"C": -1.0}, {"penalty": "l3"}, {"C": {"a": 1}}, {"solver": 3}, 5):
+    for params in (
+        {"class_weight": {"well": 1, "ill": 5}},
+        {"C": [1.0, 2.0]},
+        {"C_": 1.0},
+        {"C": -1.0},
+        {"penalty": "l3"},
+        {"C": {"a": 1}},
+        {"solver": 3},
+        5,
+    ):
         yield (
             f"params {params}",
             but(without(FOREIGN, "space"), "model", params=params) | {"space": {"tol": {"values": [1e-3, 1e-4]}}},
@@ -253,6 +262,33 @@ def test_a_byte_order_mark_is_no_mistake(folder, dpbo):
     assert dpbo("plan", "s.toml")[0] == 0
 
 
+OWN_PIPELINE = """import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+def shifted(rows):
+    return np.arcsinh(rows)
+pipeline = make_pipeline(FunctionTransformer({function}), LogisticRegression())
+"""
+
+
+def test_plan_says_the_one_way_that_works_for_a_function_in_a_pipeline(folder, answers):
+    """Without a cap the study may accept the assumption; an open cap without it leaves a NumPy function alone."""
+    own = but(but(FOREIGN, "model", estimator="own_model:pipeline"), "space", C=None)
+    own["space"] = {"logisticregression__C": {"low": 0.01, "high": 1.0, "log": True, "points": 2}}
+    (folder / "own_model.py").write_text(OWN_PIPELINE.format(function="shifted"))
+    for dataset, accepting in (("people", True), ("capped", False)):
+        planned, tuned, _ = answers(without(but(own, "privacy", dataset=dataset), "" if accepting else "budget"))
+        assert planned == tuned
+        assert ('add accepts = ["rowwise_predictions"]' in planned[1]) is accepting
+        assert "a NumPy function such as np.log1p" in planned[1]
+        assert "dpbo_beside" not in planned[1]
+    (folder / "own_model.py").unlink()
+    (folder / "numpy_model.py").write_text(OWN_PIPELINE.format(function="np.arcsinh"))
+    own["model"]["estimator"] = "numpy_model:pipeline"
+    assert answers(without(but(own, "privacy", dataset="capped"), "budget"))[0] == (0, "")
+
+
 @pytest.mark.parametrize(("nickname", "name"), [("mse", "squared_error"), ("RMSE", "squared_error"),
     ("mae", "absolute_error"), ("pinball", "absolute_error"), ("auc", "roc_auc")])  # fmt: skip
 def test_a_nickname_of_a_score_is_answered_with_its_name(folder, dpbo, nickname, name):
@@ -260,6 +296,23 @@ def test_a_nickname_of_a_score_is_answered_with_its_name(folder, dpbo, nickname,
     code, _, err = dpbo("plan", "s.toml")
     assert (code, "misspelt" in err) == (2, False)
     assert f'write score = "{name}"' in err
+
+
+@pytest.mark.parametrize(("method", "base"), [("dp_hypo", "nosy_gradient"), ("dp_hypo", "")])
+def test_an_unknown_base_is_named_and_nothing_is_blamed_on_the_records(folder, dpbo, method, base):
+    study = {
+        "study": {"name": "trial", "method": method},
+        "privacy": {"dataset": "digits", "epsilon": 4.0, "delta": 1e-5},
+        "budget": {"epsilon": 4.0, "delta": 1e-5},
+        "data": {"source": "digits", "validation_share": 0.3, "sensitive": "training"},
+        "model": {"estimator": "softmax"},
+        "space": {"epochs": {"values": [40]}},
+        "method": {"base": base},
+    }
+    (folder / "s.toml").write_text(tomli_w.dumps(study))
+    code, out, err = dpbo("plan", "s.toml")
+    assert (code, "records" in out.partition("read")[2], "noise" in out) == (2, False, False)
+    assert "method.base = " in err
 
 
 def test_plan_and_tune_refuse_the_same(answers):
