@@ -262,6 +262,16 @@ def test_a_byte_order_mark_is_no_mistake(folder, dpbo):
     assert dpbo("plan", "s.toml")[0] == 0
 
 
+@pytest.mark.parametrize(
+    "params", [{"class_weight": {"well": 1, "ill": 5}}, {"hidden_layer_sizes": [5, 5]}, {"C": {"a": 1.0}}]
+)
+def test_a_parameter_that_a_study_file_cannot_state_is_named_with_what_takes_it(folder, dpbo, params):
+    (folder / "s.toml").write_text(tomli_w.dumps(but(FOREIGN, "model", params=params)))
+    code, _, err = dpbo("plan", "s.toml")
+    (name,) = params
+    assert (code, f"values: {name} is a" in err, 'estimator = "module:name"' in err) == (2, True, True)
+
+
 OWN_PIPELINE = """import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
