@@ -315,8 +315,8 @@ def _named_method(spec: StudySpec, advice: Advice, best: MethodAdvice | None) ->
 
 
 def _outcome(line: MethodAdvice) -> str:
-    error = f"reported score ±{line.expected_error:.1g}"
-    if line.options.get("score_share") == 0.0:
+    error = f"reported score ±{line.score_error:.1g}"
+    if line.options.get("score_share") == 0.0 or line.score_error == 0.0:
         error = "no score of its own"
     if line.regret_caption == UNKNOWN_AGREEMENT:
         return f"{error}; the distance of its choice from the best is unknown"
