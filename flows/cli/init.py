@@ -352,7 +352,7 @@ def print_written(
     if data.divided is not None:
         facts = [("predicts", named(data.target_column)), *facts, ("protects", _protected(spec.privacy, data))]
     report = "" if spec.evaluation is None else f"; a report on the model ε = {spec.evaluation.epsilon:g}"
-    facts.append(("price", f"ε = {spec.privacy.epsilon:g}, δ = {delta:g}{report}"))
+    facts.append(("price", f"ε = {spec.privacy.epsilon:g}, δ at most {delta:g}{report}"))
     if spec.budget is not None:
         cap = f"ε = {spec.budget.epsilon:g}, δ = {spec.budget.delta:g}"
         facts.append(("cap", f"{cap} for all studies of {named(repr(spec.privacy.dataset))}, set once"))

@@ -189,8 +189,16 @@ def balances(account: Account) -> Iterator[Balance]:
 
 
 def balance_after(account: Account, release_id: str) -> Balance | None:
-    """The dataset's spent ε and its limit just after the study that released `release_id`; None if unknown."""
-    return next((item for item in balances(account) if item.entry.release_id == release_id), None)
+    """Return the dataset's spent ε and its limit just after the study that released `release_id`, and after the
+    report that was charged with it; None if unknown.
+    """
+    items = list(balances(account))
+    place = next((place for place, item in enumerate(items) if item.entry.release_id == release_id), None)
+    if place is None:
+        return None
+    report = account.report_on(items[place].entry.study, items[place].entry.edition)
+    together = [item for item in items[place + 1 :][:1] if f"{item.entry.study}:{item.entry.edition}" == report]
+    return [items[place], *together][-1]
 
 
 @dataclass(frozen=True)
