@@ -6,8 +6,9 @@
 
 A draw takes, independently: how the sensitive half differs (not at all, by covariates, by the share of a class, by
 the concept, by a scale of its columns, by a subgroup), the sizes of both halves (60 to 4,000 public records and 200
-to 10,000 sensitive ones, even in the logarithm), a family of models with its space, and a score. Nothing of it was
-looked at while a constant was chosen: those come from `shifted_tasks`, which shares no population with it.
+to 10,000 sensitive ones, even in the logarithm), a family of models with its space, and a score. The
+constants of the base measure were later chosen on small tasks of this kind and of `shifted_tasks`, drawn by other
+seeds. They were frozen before `misleading` drew its tasks.
 """
 
 import sys

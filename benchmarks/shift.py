@@ -8,16 +8,11 @@ computed by its exact law: of forty runs each, the least of five means is so sma
 Sobol designs are drawn. A standard error is theirs given the splits; where there are at least `MANY` of them, that
 of the difference between two contenders over them. Losses are compared as (regret + 5e-4)/(best + 5e-4).
 
-On 17 tasks of held_back_tasks (seed 20261127, three splits, 68 cells) auto loses 1.03 ×÷ 1.02 what the best other
-does, 1.9 × at worst; all candidates, the best fixed one, 1.21 ×÷ 1.04 and 3.7 ×. By splits it is 1.12 ×÷ 1.02
-and 7.4 ×: at ε = 0.1 the public score alone happens to name the best candidate of a split. A rule that knew for
-each task and ε which of the five is best over its splits would lose 1.07 × the best in each split, 5.9 × at worst.
-Constants mend nothing: chosen on the cells of the first split, doubt, shift, tail, width and floor, changed one by
-one from two starts, give 1.08 there for 1.08, each candidate's own paired error as doubt 1.07, exponential weights
-1.10. Public facts do not say who is best: beside a second sensitive half that the public one allows (drawn from it
-by the Bayesian bootstrap) another contender is best in 43 of 68 pairs, and the one that is best for a pair, chosen
-in hindsight, loses 1.07 ×÷ 1.02 what the best of five does in each. The plan's range holds the loss in 68 of 68
-cells, and in 96% of 204 splits.
+With the base measure before the present one, on 17 tasks of held_back_tasks (seed 20261127, three splits), auto
+lost 1.03 ×÷ 1.02 what the best other did, 1.9 × at worst; all candidates 1.21 ×÷ 1.04 and 3.7 ×. By splits it was
+1.12 ×÷ 1.02 and 7.4 ×: at ε = 0.1 the public score alone happens to name the best candidate of a split. Public
+facts do not say who is best: beside a second sensitive half, drawn from the public one, another contender is best
+in 43 of 68 pairs. What auto loses now is measured by benchmarks/misleading.py.
 
 "auto" is what `recommendation` becomes, with the plan's range beside it.
 """

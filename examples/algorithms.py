@@ -36,7 +36,7 @@ FORMS = {  # what each changes in [method] of the study, which is the corrected 
         "unassuming": RANGE | {"rate_constant": 1e3, "decay_constant": 0.01},
     },
 }
-HEADER = f"{'':14}{'Δ':>8}{'noise':>9}{'released':>10}   {'90%':13}{'exact':>6}"
+HEADER = f"{'':14}{'Δ':>8}{'noise':>9}{'released':>10}   {'90% interval':16}{'exact':>6}"
 
 
 def released(spec, *, public, source=None):
@@ -58,7 +58,7 @@ def line(name, spec):
     low, high = bounded_laplace_interval(score, spend.noise_scale, release.facts["score_range"])
     return (
         f"{name:14}{spend.sensitivity:8.3g}{spend.noise_scale:9.3g}{score:10.3f}   "
-        f"{f'{low:.3f}…{high:.3f}':13}{exact.value['score']:6.3f}"
+        f"{f'{low:.3f} to {high:.3f}':16}{exact.value['score']:6.3f}"
     )
 
 

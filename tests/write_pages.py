@@ -21,16 +21,20 @@ import page_runs
 import reading
 from pages import PAGES, ROOT, blocks, commands
 
+from benchmarks import misleading
 from benchmarks.compare.cell_runs import Cell
 from benchmarks.compare.page import markdown
 from dpbo_core.models.estimator_allowlist.classes import PREDICTORS, REVIEWED_VERSIONS, TRANSFORMERS, AllowlistEntry
 
 
 def comparison() -> str:
-    """The tables of what `benchmarks.compare` measured last, from its numbers."""
-    cells = json.loads((ROOT / "docs" / "evidence" / "comparison.json").read_text())
+    """The tables of what `benchmarks.compare` and `benchmarks.misleading` measured last, from their numbers."""
+    cells, drawn = (
+        json.loads((ROOT / "docs" / "evidence" / f"{name}.json").read_text())
+        for name in ("comparison", "misleading")
+    )
     _, first, tables = markdown([Cell(**cell) for cell in cells]).partition("\n## ")
-    return (first + tables).lstrip()
+    return f"{(first + tables).lstrip()}\n{misleading.section(drawn)}"
 
 
 def _versions() -> str:

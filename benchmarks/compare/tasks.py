@@ -115,7 +115,7 @@ class TableScorer:
         self, model: ScorableModel | Place, reference: ScorableModel | Place, clipped: int
     ) -> Sensitive[int]:
         """The sum of score differences to `reference`, each clipped at ±`clipped` steps and scaled to 0 … 2²⁴."""
-        return Sensitive(_paired_sums(self.table, _index_of(reference), clipped)[_index_of(model)])
+        return Sensitive(paired_sums(self.table, _index_of(reference), clipped)[_index_of(model)])
 
     def pairs(self) -> Sensitive[int]:
         """The count of pairs, 2PQ, that a perfect ranking of the sensitive half reaches; TypeError without pairs.
@@ -139,7 +139,7 @@ def _index_of(model: ScorableModel | Place) -> int:
 
 
 @lru_cache(maxsize=8)
-def _paired_sums(table: ScoreTable, reference: int, clipped: int) -> tuple[int, ...]:
+def paired_sums(table: ScoreTable, reference: int, clipped: int) -> tuple[int, ...]:
     """Each candidate's sum of score differences to `reference`, clipped at ±`clipped` steps, scaled to 0 … 2²⁴."""
     steps, _ = table.by_record()
     other = steps[:, reference].astype(np.int64)

@@ -148,7 +148,7 @@ def check_sources(
             _check_never_public(writer.connection, source, dataset)
             if source.division is not None:
                 check_division(writer.connection, dataset, source.division.share, source.division.n_rows)
-    for source in sources:
+    for source in sorted(sources, key=lambda one: one.role == PUBLIC_ROLE):  # the study's own sensitive ones first
         new = Approved(dataset, source)
         if source.role == PUBLIC_ROLE:
             check_public(writer.connection, source)

@@ -201,6 +201,10 @@ class Method(ABC):
         """Return the method's place in the advice's simulation; None, the default, where it has none."""
         return None
 
+    def scored_by_report(self, problem: Problem) -> "Method":  # noqa: ARG002
+        """Return the method where a report that is charged with it states its score; by default the same."""
+        return self
+
     @staticmethod
     def released_scores(release: Release) -> ReleasedScores:  # noqa: ARG004
         """The scores in a release, with which a later edition's search begins where it `learns`; by default none.

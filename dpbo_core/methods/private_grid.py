@@ -16,7 +16,7 @@ By a count of pairs u and b are in steps of C₂ and Δ is that of pairs; a shar
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -43,6 +43,7 @@ from dpbo_core.methods.public_search import (
     base_measure,
     head_start,
     pairing,
+    public_differences,
     public_shortlist,
     search_on_public_data,
 )
@@ -82,8 +83,8 @@ class PrivateGrid(Method):
             candidates as the study has steps: "sobol", spread evenly, or "public_shortlist", those that the public
             training set thinks best, which costs trainings, no privacy.
         score_share: share of ε for the score, the rest chooses; without it 0.1, or 0.25 where pairs are counted. 0
-            releases the choice alone: its score is read off a report's table, which [evaluation] pays for. Not of
-            pairs.
+            releases the choice alone, not of pairs; so does leaving it out where [evaluation] pays for a report
+            that states the score.
         public_trials: candidates that are cross-validated on the public training set, where it has a say.
         base_measure: "public": the choice begins from a law over the candidates that follows the public scores and
             excludes nobody; "none": as the list has it.
@@ -221,6 +222,11 @@ class PrivateGrid(Method):
             return 0
         return max(self.public_trials, self.n_steps(problem) if self.evaluate == "public_shortlist" else 0)
 
+    def scored_by_report(self, problem: Problem) -> "PrivateGrid":
+        """Return the method without a score of its own, unless a share is stated, or persons are scored."""
+        unpaid = self.score_share is None and problem.person is None
+        return replace(self, score_share=0.0) if unpaid else self
+
     def start(self, problem: Problem, plan: PrivacyPlan) -> "GridSearch":
         """A search that has scored and drawn nothing yet; a public search that `problem` lacks is made here."""
         return GridSearch(self, problem, plan)
@@ -244,13 +250,14 @@ class PrivateGrid(Method):
                 listed = tuple(sorted(public_search.tried))
             case _:
                 listed = self._spread(problem)
-        noise = selection.scale * problem.metric_per_step
-        pair = pairing(problem, public_search, noise) if self.paired else None
+        noise, based = selection.scale * problem.metric_per_step, self.base_measure == "public"
+        apart = public_differences(problem, public_search) if based or self.paired else {}
+        pair = pairing(problem, public_search, noise, apart) if self.paired else None
         if pair is not None:
             noise *= 2 * pair.clipped / GRID  # of the choice that is made, among differences
         start = np.zeros(len(listed))
-        if self.base_measure == "public":
-            start = selection.scale * np.log(base_measure(problem, public_search.mean[list(listed)], noise))
+        if based:
+            start = selection.scale * np.log(base_measure(problem, listed, public_search, noise, apart))
         elif self.evaluate == "public_shortlist" and pair is None:
             start = head_start(problem, listed, public_search, noise).astype(np.float64)
         return listed, pair, np.rint(start - start.max()).astype(np.int64)

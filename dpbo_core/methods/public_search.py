@@ -10,6 +10,7 @@
 | e | `doubt` | √((½·√(p⁺(G − p⁺)/n))² + (G/100)²), p⁺ the largest p and n the public records | scalar |
 | ν | `noise_scale` | of a private choice, in units of the score | scalar |
 | b | `head_start` | is added to each sum before that choice: −(ν/e)²(p⁺ − p), never above 0 | (n_chosen,) |
+| e_i² | `error_variances` | vᵢ/2n + (.003G)², vᵢ the variance of a record's score less the best's | (n_chosen,) |
 | π₀ | `base_measure` | a public law over the candidates; ν·log π₀ is added before the choice | (n_chosen,) |
 
 Everything here is a function of the public training set, the study and the search seed: it may be shown to anyone,
@@ -35,11 +36,16 @@ DOUBT_ERRORS = 0.5  # standard errors by which the public and the sensitive scor
 SCORE_SHIFT = 0.01  # of the score's range: the same however large the public set, for the populations may differ
 MAX_HANDICAP_SCALES = 64.0  # noise scales: a handicap beyond which nothing is ever chosen
 COMPARISON_DIGITS = 9  # what is compared is rounded, so that equals stay equal whatever the machine's rounding
-TAIL, WIDTH, FLOOR = 2.0, 2.0, 0.002  # of the base measure, learned on benchmarks/shifted_tasks.py
-N_PAIRED_CANDIDATES = 16  # candidates whose differences to the best bound them
+ERROR_SHARE = 0.5  # of the squared standard error, for candidates are scored on the same public records
+PAIRED_SHIFT = 0.003  # of the score's range: what two populations differ by in the difference of two candidates
+TAIL = 4.0  # of the base measure: between 2, which misleads less, and an exponential law, which helps more
+FLOOR = 0.002  # share of the base measure that is uniform: no head start exceeds log N + log 500 noise scales
+N_PAIRED_CANDIDATES = 16  # candidates whose records' scores are compared with those of the best
 BOUND_SHARES = (0.9, 0.98, 0.995, 0.999, 1.0)  # shares of those differences that a bound may keep
-MIN_PAIRING_NOISE = 0.2  # doubts: noise below which scores are not paired
+MIN_PAIRING_NOISE = 0.05  # doubts: noise below which scores are not paired
 DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference changes
+
+Differences = dict[int, NDArray[np.int64]]
 
 
 def search_on_public_data(problem: Problem, trials: int) -> PublicSearch:
@@ -124,27 +130,71 @@ def head_start(
     return steps
 
 
-def base_measure(problem: Problem, scores: NDArray[np.float64], noise_scale: float) -> NDArray[np.float64]:
-    """Return public weights of candidates for a private choice, (n,): each at least FLOOR/n.
+def base_measure(
+    problem: Problem,
+    listed: tuple[int, ...],
+    public_search: PublicSearch,
+    noise_scale: float,
+    apart: Differences,
+) -> NDArray[np.float64]:
+    """Return public weights of the listed candidates for a private choice, (n,): each at least FLOOR/n.
 
-    They are ∝ (1 + (p⁺ − p)/τ)⁻², mixed with a uniform share of 1/500, where p are the public `scores` (n,) and p⁺
-    the best of them. `noise_scale` ν is in units of the score.
+    They are ∝ (1 + ν(p⁺ − p)/4e²)⁻⁴, mixed with a uniform share of 1/500, where p are the public scores and p⁺ the
+    best of them. `noise_scale` ν is in units of the score, and `apart` is what `public_differences` returns.
 
-    A candidate whose public score is D below the best is handicapped by 2·log(1 + D/τ) noise scales, and never by
-    more than log N + log 500. So a misleading public set costs a few noise scales and cannot exclude the best
-    candidate. Where noise is large (ν ≫ e) the public score decides, as in an average weighted by precision.
+    For small differences the choice averages the private and the public score by their precision, so where noise is
+    large the public score decides. A candidate is never handicapped by more than log N + log 500 noise scales.
+
+    Privacy: no record changes a weight. So the sums with a head start have the sensitivity of the sums, and the
+    choice among them has the same ε. Utility: with probability at least 1 − e^−t the choice is at most
+    ν(t + log 1/π₀(best)) below the best by the sums, whatever the public set says (McKenna, Sheldon 2020).
     """
-    e = doubt(problem, float(scores.max()))
-    weights = (1.0 + (scores.max() - scores) / e * (1.0 + noise_scale / e) / WIDTH) ** -TAIL
-    measure: NDArray[np.float64] = (1.0 - FLOOR) * weights / weights.sum() + FLOOR / len(scores)
+    p = public_search.mean[list(listed)].round(COMPARISON_DIGITS)
+    variances = error_variances(problem, listed, public_search, apart)
+    weights = (1.0 + noise_scale * (p.max() - p) / variances / TAIL) ** -TAIL
+    measure: NDArray[np.float64] = (1.0 - FLOOR) * weights / weights.sum() + FLOOR / len(p)
     return measure
 
 
-def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -> Pairing | None:
+def error_variances(
+    problem: Problem, listed: tuple[int, ...], public_search: PublicSearch, apart: Differences
+) -> NDArray[np.float64]:
+    """Return e² of each listed candidate, (n,): how far its public score less the best's may be off, squared.
+
+    It is half of the difference's squared standard error plus `PAIRED_SHIFT`². A candidate outside `apart` gets the
+    mean of those in it. Where `apart` is empty, the standard error is that of a single score.
+    """
+    G = problem.score_range
+    shift = (PAIRED_SHIFT * G) ** 2
+    if not apart:
+        best = float(public_search.scores.max())
+        return np.full(len(listed), ERROR_SHARE * problem.aggregate.doubt(best, problem.n_training) ** 2 + shift)
+    squared_errors = {index: float(steps.var()) * (G / GRID) ** 2 / len(steps) for index, steps in apart.items()}
+    mean = sum(squared_errors.values()) / len(squared_errors)
+    return np.array([ERROR_SHARE * squared_errors.get(index, mean) + shift for index in listed])
+
+
+def public_differences(problem: Problem, public_search: PublicSearch) -> Differences:
+    """Return, by candidate, each public record's score less that of the public best, in steps, (n,).
+
+    The candidates are the `N_PAIRED_CANDIDATES` best in public, without the first. The result is empty where a
+    record is right or wrong, or has no score of its own.
+    """
+    if not problem.score.graded:
+        return {}
+    best = np.argsort(-public_search.scores.round(COMPARISON_DIGITS), kind="stable")[:N_PAIRED_CANDIDATES]
+    first, *others = (public_search.tried[int(place)] for place in best)
+    steps = problem.public_steps(first)
+    return {index: problem.public_steps(index) - steps for index in others}
+
+
+def pairing(
+    problem: Problem, public_search: PublicSearch, noise_scale: float, apart: Differences
+) -> Pairing | None:
     """Return the candidate that others are compared with, and a bound in steps to which differences are clipped.
 
     None if comparing in pairs gains nothing over the plain scores. `noise_scale` is ν of a choice among plain
-    scores, in units of the score.
+    scores, in units of the score, and `apart` is what `public_differences` returns.
 
     A small bound means less noise but biases the mean difference of heavy-tailed scores. The bound with the least
     sum of noise and bias is taken, measured on public records between the candidates that are best there. If noise
@@ -152,25 +202,22 @@ def pairing(problem: Problem, public_search: PublicSearch, noise_scale: float) -
     """
     if noise_scale < MIN_PAIRING_NOISE * doubt(problem, float(public_search.scores.max())):
         return None
-    best = np.argsort(-public_search.scores.round(COMPARISON_DIGITS), kind="stable")[:N_PAIRED_CANDIDATES]
-    first, apart = problem.public_steps(public_search.tried[int(best[0])]), []
-    for place in best[1:]:
-        apart.append(problem.public_steps(public_search.tried[place]) - first)
-        if apart[-1].any() and np.abs(apart[-1][apart[-1] != 0]).min() == GRID:
-            return None  # right or wrong, and nothing between
-    differences = np.concatenate([*(np.abs(steps) for steps in apart), np.zeros(0, dtype=np.int64)])
+    differences = np.concatenate([*(np.abs(steps) for steps in apart.values()), np.zeros(0, dtype=np.int64)])
     differences = differences[differences > 0]
     if differences.size == 0:
         return None
+    if any(steps.any() and np.abs(steps[steps != 0]).min() == GRID for steps in apart.values()):
+        return None  # right or wrong, and nothing between
 
     def loss(clipped: int) -> float:
-        moved = max(abs(float((np.clip(steps, -clipped, clipped) - steps).mean())) for steps in apart)
+        moved = max(abs(float((np.clip(steps, -clipped, clipped) - steps).mean())) for steps in apart.values())
         return noise_scale * 2 * clipped / GRID + moved * problem.score_range / GRID
 
     bounds = np.quantile(differences, BOUND_SHARES, method="higher")
     clipped = min((int(bound) for bound in bounds), key=loss)
     gains = 2 * clipped < GRID and loss(clipped) < noise_scale
-    return Pairing(public_search.tried[int(best[0])], clipped) if gains else None
+    best = public_search.tried[int(np.argmax(public_search.scores.round(COMPARISON_DIGITS)))]
+    return Pairing(best, clipped) if gains else None
 
 
 def doubt(problem: Problem, best: float) -> float:

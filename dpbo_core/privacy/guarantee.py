@@ -117,6 +117,10 @@ DISJOINT_PEOPLE = Assumption(
     "No person has a record in the training set and one in the validation set, and nothing in a record decides "
     "which of the two it is in.",
 )
+PUBLIC_VALIDATION = Assumption(
+    "public_validation",
+    "The records that models are scored on are public: they are not among those that this guarantee protects.",
+)
 STEP_TIMES_HIDDEN = Assumption(
     "step_times_hidden",
     "Nobody but whoever runs the study sees how long its steps take, neither as they run nor in a record of them: "
@@ -154,6 +158,7 @@ CALLER_ASSUMPTIONS = {
         PUBLIC_MODELS,
         ROWS_IN_ONE_TABLE,
         DISJOINT_PEOPLE,
+        PUBLIC_VALIDATION,
         STEP_TIMES_HIDDEN,
         DECLARED_COST,
         CONTAINED_ELSEWHERE,

@@ -6,5 +6,4 @@ COMPARED = "difference"  # of a comparison's value, what it is about
 THRESHOLD_METRICS = ("recall", "specificity", "precision", "f1", "accuracy", "flagged_share", "lift")
 FOUR_COUNTS = ("true_positives", "false_positives", "false_negatives", "true_negatives")
 ACCURACY = "accuracy"
-FIGURES = {ACCURACY: ACCURACY, "absolute_error": "mae"}  # of a report, by the study's score that they state
 MULTICLASS_METRICS = (ACCURACY, "balanced_accuracy", "macro_f1", "cohen_kappa")  # of a report of several classes

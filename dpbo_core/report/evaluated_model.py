@@ -217,14 +217,8 @@ def estimator_of_file(spec: StudySpec, folder: str | Path, path: Path) -> tuple[
         StudyInvalid: it holds a type that is not trusted, was not fitted on named columns that the study has, or
             predicts other labels than 0, 1, … or than the study's.
     """
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    estimator = loaded_estimator(path, verb="predict")
-    if digest != hashlib.sha256(path.read_bytes()).hexdigest():
-        raise StudyInvalid(
-            f"{str(path)!r} was written again while it was read",
-            cause="another program writes the model",
-            remedy="run again when it has ended",
-        )
+    content = path.read_bytes()  # once: what is hashed is what is loaded
+    estimator = loaded_estimator(path, verb="predict", content=content)
     table, target = training_table(spec, folder, cells=True)
     fitted = named_map(spec, table, target)
     wanted, had = getattr(estimator, "feature_names_in_", None), {one.name: one for one in fitted.features}
@@ -240,7 +234,7 @@ def estimator_of_file(spec: StudySpec, folder: str | Path, path: Path) -> tuple[
     fitted = replace(fitted, features=tuple(had[name] for name in wanted), ignored=frozenset())
     row = fitted.transform(only_needed(table, fitted)).X[0]
     model = FittedEstimator(estimator, row, columns=fitted.columns)
-    return FinalModel(fitted, model), digest
+    return FinalModel(fitted, model), hashlib.sha256(content).hexdigest()
 
 
 def _verb_of(model: FittedEstimator, fitted: Preprocessing) -> Verb:

@@ -172,11 +172,6 @@ def run_and_evaluate(
     return opened.run(), evaluate_study(study, ledger=ledger, folder=folder, source=source)
 
 
-def compares(study: StudySpec) -> bool:
-    """Return whether a study's [evaluation] asks for a comparison with a champion, instead of a report."""
-    return study.evaluation is not None and study.evaluation.against is not None
-
-
 def check_evaluation(run: Run, *, model: str | Path | None = None, epsilon: float | None = None) -> None:
     """Refuse, before anything is trained, an evaluation that the study's text, the files' headers or the budget
     rule out.
@@ -186,7 +181,7 @@ def check_evaluation(run: Run, *, model: str | Path | None = None, epsilon: floa
     from dpbo_core.report.comparison import accepting, query_of
 
     study, problem = run.spec, run.problem
-    query, kind = query_of(study, problem, epsilon), COMPARISON if compares(study) else KIND
+    query, kind = query_of(study, problem, epsilon), COMPARISON if study.compares else KIND
     if model is None and run.ledger.study_as_released(study.privacy.dataset, study.name, study.edition) is None:
         raise not_released(study, run.ledger)
     halves_of(study, run.folder).check_headers(problem)
@@ -205,7 +200,7 @@ def open_evaluation(
 
     Where [evaluation] names a champion, it is a comparison.
     """
-    if compares(run.spec):
+    if run.spec.compares:
         from dpbo_core.report.comparison import OpenComparison
 
         opened = OpenComparison.of(run, model, epsilon)
@@ -220,10 +215,10 @@ def recorded_report(
     study = run.spec
     if study.evaluation is not None and study.evaluation.repair:  # its model is trained again, to be repaired
         return None
-    kind = COMPARISON if compares(study) else KIND
+    kind = COMPARISON if study.compares else KIND
     if all(edition.release is None for edition in run.ledger.editions(f"{study.name}/{kind}")):
         return None
-    if compares(study):
+    if study.compares:
         from dpbo_core.report.comparison import OpenComparison
 
         return OpenComparison.of(run, model, epsilon).recorded(run.context)

@@ -33,6 +33,8 @@ from dpbo_core.study.model import (
     SoftmaxSection,
 )
 
+FIGURES = {"accuracy": "accuracy", "absolute_error": "mae"}  # of a report, by the study's score that they state
+
 MIN_SCORE_RANGE = 1e-100  # range of a record's score; its square is still a number
 
 

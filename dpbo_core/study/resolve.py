@@ -26,7 +26,7 @@ from dpbo_core.models.aggregates import MeanOfRecords
 from dpbo_core.privacy.release import PrivacyPlan, step_score
 from dpbo_core.study import StudySpec
 from dpbo_core.study.learning import check_learns
-from dpbo_core.study.named_score import pair_score, score_of
+from dpbo_core.study.named_score import FIGURES, pair_score, score_of
 from dpbo_core.study.spec import candidates_of
 from dpbo_core.study.trained_models import uncharged
 from dpbo_core.study.training_set import named_prototype, study_fingerprint
@@ -117,8 +117,16 @@ def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None =
     """
     problem = planning_problem(spec, folder, unlisted=unlisted)
     method, why = choose(problem, spec.method, spec.options)
+    method = method.scored_by_report(problem) if states_score(spec) else method
     _check_hidden_evaluations(spec, method)
     return ResolvedStudy(spec, problem, method, why)
+
+
+def states_score(spec: StudySpec) -> bool:
+    """Whether the report that [evaluation] charges with the choice states the study's score, so that it is not paid
+    twice. No key holds an option that its study does not state: what was charged before goes on as it began.
+    """
+    return spec.asks_for_evaluation and not spec.compares and spec.model.score_name in FIGURES
 
 
 def _check_hidden_evaluations(spec: StudySpec, method: Method) -> None:
@@ -189,7 +197,7 @@ def advise_study(
     """
     problem = replace(planning_problem(spec, folder), positives=positives, baseline=baseline, n_public=n_public)
     uncharged(lambda: check_buildable(spec, folder, problem))  # what would be refused at the first training
-    return advise(problem, spec.method, spec.options)
+    return advise(problem, spec.method, spec.options, reported=states_score(spec))
 
 
 def check_buildable(spec: StudySpec, folder: str | Path, problem: Problem) -> None:

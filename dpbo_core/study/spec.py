@@ -171,6 +171,11 @@ class StudySpec(StudyHead):
         return self.evaluation is not None and self.evaluation.epsilon is not None
 
     @property
+    def compares(self) -> bool:
+        """Whether [evaluation] asks for a comparison with a champion, instead of a report."""
+        return self.evaluation is not None and self.evaluation.against is not None
+
+    @property
     def tuned(self) -> "StudySpec":
         """The study without evaluation, watch, objective, editions, memory_limit, workers, one_pass and anyway."""
         return self.replace(

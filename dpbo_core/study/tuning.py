@@ -361,6 +361,8 @@ def run_study(
 ) -> StudyResult:
     """As the data's owner run a whole study, or repeat its release; `on_step` gets each step's number and release.
 
+    No report follows here, whatever [evaluation] says: the release states a score of its own.
+
     Args:
         study: as written.
         ledger: where budgets are.
@@ -388,7 +390,8 @@ def run_study(
         >>> sorted(result.release.value), run_study(spec, ledger=ledger).replayed
         (['hyperparameters', 'interval', 'lead', 'metric', 'score'], True)
     """
-    return open_study(Run.of(study, QueryContext(ledger, folder, source or OS_NOISE))).run(on_step)
+    alone = study.replace(evaluation=None)
+    return open_study(Run.of(alone, QueryContext(ledger, folder, source or OS_NOISE))).run(on_step)
 
 
 def _new_warm_start(run: Run) -> WarmStart | None:

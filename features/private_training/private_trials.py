@@ -30,6 +30,7 @@ from dpbo_core.privacy.guarantee import (
     CONTAINED_ELSEWHERE,
     DECLARED_COST,
     DISJOINT_PEOPLE,
+    PUBLIC_VALIDATION,
     Evidence,
     NeighboringRelation,
     PrivacyGuarantee,
@@ -81,6 +82,8 @@ class PrivateTrials:
         run: the number of trainings that always run; 1.5 times `trials` where None.
         people: "disjoint" under the assumption `disjoint_people`: nobody is in both sets. Of one table that dpbo
             divides it is known.
+        public_validation: under the assumption of this name the validation records are public: scores are exact
+            and cost nothing, and the guarantee is for the training records alone.
         workers: how many trainings run at once.
         timeout: seconds after which a training is ended and scores worst; and likewise the score of one record, for
             which None means 60.
@@ -120,6 +123,7 @@ class PrivateTrials:
     trials: float = 10
     run: int | None = None
     people: str | None = None
+    public_validation: bool = False
     workers: int = 1
     timeout: float | None = None
     accepts: tuple[str, ...] = ()
@@ -319,7 +323,7 @@ class PrivateTrials:
         plan, draws = plan_of(price, guarantee)
         check_accepted(self, plan, "")
         query = PrivateQuery(key, plan, sources, self._cap(), draws=draws, useless=_useless(price))
-        facts = self._facts(price, disjoint=DISJOINT_PEOPLE.name in assumptions)
+        facts = self._facts(price, assumptions)
 
         def jobs() -> TrialJobs:
             """Return the jobs on the records, read now."""
@@ -330,6 +334,10 @@ class PrivateTrials:
 
     def _halves(self, train_data: Any, validation_data: Any) -> tuple[Any, Any, bool]:
         """Return what is trained on, what is scored on, and whether nobody is in both."""
+        if self.public_validation and (validation_data is None or validation_data is train_data):
+            raise StudyInvalid(
+                "public_validation without validation_data of its own", remedy="give the public records too"
+            )
         if validation_data is not None:
             return train_data, validation_data, self.people == "disjoint"
         if self.neighbours == "add_or_remove":
@@ -383,6 +391,7 @@ class PrivateTrials:
                 float(self.trials),
                 int(self.run or 1),
                 disjoint,
+                self.public_validation,
             )
             if len(set(terms.keys)) > MOST_COSTS and not isinstance(self.training, Declared):
                 raise StudyInvalid(
@@ -395,6 +404,8 @@ class PrivateTrials:
 
     def _assumptions(self, *, disjoint: bool) -> tuple[str, ...]:
         contained = () if namespaces_available() else (CONTAINED_ELSEWHERE.name,)
+        if self.public_validation:
+            return (DECLARED_COST.name, PUBLIC_VALIDATION.name, *contained)
         return (DECLARED_COST.name, *((DISJOINT_PEOPLE.name,) if disjoint else ()), *contained)
 
     def _jobs(self, price: TrialPrice, training: Any, validation: Any, *, rehearsal: bool) -> TrialJobs:
@@ -426,16 +437,19 @@ class PrivateTrials:
             *(KIND, _named(self.train), _named(self.score), type(terms.family).__name__, declared, points),
             *(self.study, self.edition, self.dataset, terms.n_training, terms.n_validation, terms.neighbours),
             *(terms.epsilon, terms.delta, terms.trials, terms.run, terms.disjoint, divided, self.validation_share),
+            *((PUBLIC_VALIDATION.name,) if terms.public_validation else ()),
         ]
         return QueryKey(fingerprint_of(facts), self.dataset, self.study, self.edition, KIND)
 
-    def _facts(self, price: TrialPrice, *, disjoint: bool) -> dict[str, Any]:
+    def _facts(self, price: TrialPrice, assumptions: tuple[str, ...]) -> dict[str, Any]:
         """Return the public facts of the release."""
+        people = {PUBLIC_VALIDATION.name: "public validation", DISJOINT_PEOPLE.name: "disjoint"}
+        stated = next((people[name] for name in assumptions if name in people), "any")
         terms = price.terms
         names = dict.fromkeys(name for point in terms.points for name in point)
         space = {name: sorted({repr(point.get(name)) for point in terms.points}) for name in names}
         return {
-            "options": {"base": _named(self.train), "people": "disjoint" if disjoint else "any"},
+            "options": {"base": _named(self.train), "people": stated},
             "score": _named(self.score),
             "score_range": 1.0,
             "n_training": terms.n_training,
@@ -470,10 +484,9 @@ def _named(value: Any) -> Any:
 
 
 def _useless(price: TrialPrice) -> str:
-    noise = price.score.scale * price.score.unit
-    if noise < 0.1:
+    if price.score_noise < 0.1:
         return ""
-    return f"this search would be useless: a model's score has noise of scale {noise:.2g}, of a range of 1"
+    return f"this search would be useless: a score has noise of scale {price.score_noise:.2g}, of a range of 1"
 
 
 __all__ = ["BestTrial", "PrivateTrials"]

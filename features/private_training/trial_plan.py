@@ -45,7 +45,7 @@ class TrialsPlan:
             "neighbours": terms.neighbours,
             "trainings": terms.run,
             "noise": list(map(terms.family.handed, self.price.noises)),
-            "score_noise": self.price.score.scale * self.price.score.unit,
+            "score_noise": self.price.score_noise,
             "one_training": self.price.level,
             "grid": self.price.grid_epsilon,
             "assumptions": list(self.assumptions),
@@ -58,7 +58,8 @@ class TrialsPlan:
         different = dict(zip(terms.keys, zip(self.price.noises, terms.points, strict=True), strict=True))
         noises = [family.described(noise, point, terms.n_training) for noise, point in different.values()]
         more = f"; and {len(noises) - MAX_SHOWN_TRAININGS} more" if len(noises) > MAX_SHOWN_TRAININGS else ""
-        score = self.price.score
+        noise = f"±{self.price.score_noise:.2g}" if self.price.score_noise else "exact:"
+        records = "public records" if terms.public_validation else "records"
         lines = [
             f"{self.study} · edition {self.edition} · dataset {self.dataset} · {relation} one record",
             "No sensitive record was read and nothing was charged.",
@@ -66,7 +67,7 @@ class TrialsPlan:
             *fill(
                 f"  noise    {'; '.join(noises[:MAX_SHOWN_TRAININGS])}{more}", 79, subsequent_indent=" " * 11
             ).splitlines(),
-            f"  score    ±{score.scale * score.unit:.2g} on a share of {terms.n_validation} records",
+            f"  score    {noise} on a share of {terms.n_validation} {records}",
         ]
         if not isinstance(family, Declared):
             lines.append(f"  each     one training alone costs ε = {self.price.level:.3g}{delta}")
@@ -157,6 +158,11 @@ class TrialsRelease:
         return f"{reported}{n} different seeds"
 
     @property
+    def _score_noise(self) -> str:
+        exact = self.release.spends[0].noise_scale == 0.0
+        return "the score is exact, of public records" if exact else "of the score: the operating system's"
+
+    @property
     def _model_hint(self) -> str:
         file = self.model_file
         if file is None:
@@ -169,11 +175,11 @@ class TrialsRelease:
         lines = [
             f"{self.release.study} · edition {self.release.edition} · {self.release.method}",
             *(f"  {axis:<14} {json.dumps(value)}" for axis, value in self.params.items()),
-            f"  {name:<14} {self.score:.3f}   chosen for it: expect {low:.2f} … {high:.2f} on other people",
+            f"  {name:<14} {self.score:.3f}   chosen for it: expect {low:.2f} to {high:.2f} on other people",
             *_row("guarantee", self.guarantee.in_words()),
             *_row("checked", self.checked),
             f"  you state      {', '.join(self.guarantee.assumptions)}",
-            *_row("noise", "of the training: its own generator's; of the score: the operating system's"),
+            *_row("noise", f"of the training: its own generator's; {self._score_noise}"),
             f"  model          {self._model_hint}",
         ]
         return "\n".join(lines)

@@ -10,7 +10,8 @@
 
 Each candidate's noise is solved for the level L, and the mean of their profiles is priced. A person may have a
 record in both sets, so a training's profile and its score's are composed. Of disjoint people each is priced alone,
-and the larger counts. Trainings are priced as they were solved: an inexact solution costs accuracy, not privacy.
+and the larger counts. A score of public records is a function of the model alone: it is exact and costs nothing.
+Trainings are priced as they were solved: an inexact solution costs accuracy, not privacy.
 """
 
 import math
@@ -31,7 +32,13 @@ from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, allowed_units, from_units, spent_units
 from dpbo_core.privacy.certified import CertificateRules
-from dpbo_core.privacy.guarantee import DECLARED_COST, DISJOINT_PEOPLE, NeighboringRelation, PrivacyUnit
+from dpbo_core.privacy.guarantee import (
+    DECLARED_COST,
+    DISJOINT_PEOPLE,
+    PUBLIC_VALIDATION,
+    NeighboringRelation,
+    PrivacyUnit,
+)
 from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.loss_profile import LossProfile
@@ -60,6 +67,7 @@ class TrialTerms:
         trials: E[K], before the cap.
         run: n.
         disjoint: whether no person has records in both sets.
+        public_validation: whether the validation records are public, so that scores are exact.
     """
 
     family: Family
@@ -72,6 +80,7 @@ class TrialTerms:
     trials: float
     run: int
     disjoint: bool
+    public_validation: bool = False
 
     @property
     def pure(self) -> bool:
@@ -114,14 +123,14 @@ class TrialPrice:
     Attributes:
         terms: as stated.
         noises: the noise of each candidate's training.
-        score: the mechanism of a trial's score.
+        score: the mechanism of a trial's score; None if it is exact.
         level: L, or ε of one training of a pure family.
         epsilon: ε of the whole, rounded up, at most the terms' ε.
     """
 
     terms: TrialTerms
     noises: tuple[float, ...]
-    score: DiscreteLaplace | DiscreteGaussian
+    score: DiscreteLaplace | DiscreteGaussian | None
     level: float
     epsilon: float
 
@@ -141,6 +150,16 @@ class TrialPrice:
                 remedy=f"set delta to at least {SMALLEST_DELTA:g}, far below 1/(number of records)",
             )
         return _Solver(terms).price()
+
+    @property
+    def score_unit(self) -> float:
+        """The mean score that one step of a record's score is worth."""
+        return 1.0 / (GRID * self.terms.n_validation)
+
+    @property
+    def score_noise(self) -> float:
+        """The scale of the noise on a mean score in [0, 1]; 0 if it is exact."""
+        return 0.0 if self.score is None else self.score.scale * self.score_unit
 
     @cached_property
     def grid_epsilon(self) -> float | None:
@@ -176,6 +195,9 @@ def _pure_price(terms: TrialTerms) -> TrialPrice:
     most = _largest(lambda trial: total(trial), terms.epsilon, start=terms.epsilon / 3.0)
     if most is None or (declared is not None and most <= declared):
         raise _too_dear(terms)
+    if terms.public_validation:
+        training = declared or most * (1.0 - 1e-12)
+        return TrialPrice(terms, (1.0 / training,) * len(terms.points), None, training, total(training))
     of_score = most if terms.disjoint else SCORE_SHARE * most if declared is None else most - declared
     score = _score(allowed_units(of_score), terms.n_validation, pure=True)
     spent = from_units(score.epsilon_units)  # type: ignore[union-attr]
@@ -199,8 +221,10 @@ class _Solver:
     def price(self) -> TrialPrice:
         """Return the noise at the largest level that the search's ε pays for."""
         terms = self.terms
-        alone = None
-        if terms.disjoint:  # the score has a level of its own, whatever the trainings cost
+        alone = terms.epsilon if terms.public_validation else None
+        if (
+            terms.disjoint and not terms.public_validation
+        ):  # the score has a level of its own, whatever the trainings cost
             alone = _largest(
                 lambda level: terms.price_of(self._score_profile(level)), terms.epsilon, terms.epsilon / 2.0
             )
@@ -209,7 +233,9 @@ class _Solver:
 
         def total(level: float) -> float:
             training = self._mean(level)
-            return terms.price_of(training if terms.disjoint else training.compose(self._score_profile(level)))
+            if terms.disjoint or terms.public_validation:
+                return terms.price_of(training)
+            return terms.price_of(training.compose(self._score_profile(level)))
 
         if alone is not None and isinstance(terms.family, Declared):  # what it costs is no matter of the level
             level = alone if total(alone) <= terms.epsilon else None
@@ -220,6 +246,8 @@ class _Solver:
         while (price := total(level)) > terms.epsilon:  # another noise of this level may be nearer to it by now
             level *= 1.0 - RELATIVE_PRECISION
         noises = tuple(self.solved(key, level)[0] for key in terms.keys)
+        if terms.public_validation:
+            return TrialPrice(terms, noises, None, level, price)
         score = _score(self._gaussian_units(alone or level), terms.n_validation, pure=False)
         if terms.disjoint:
             price = max(price, terms.price_of(_gaussian_profile(score, terms.neighbours)))
@@ -329,7 +357,8 @@ def own_trainer_rules(options: Mapping[str, Any]) -> CertificateRules:
         NeighboringRelation.ADD_OR_REMOVE_ONE,
         NeighboringRelation.ZERO_OUT,
     )
-    assumed = (DECLARED_COST.name, *((DISJOINT_PEOPLE.name,) if options["people"] == "disjoint" else ()))
+    people = {"disjoint": (DISJOINT_PEOPLE.name,), "public validation": (PUBLIC_VALIDATION.name,)}
+    assumed = (DECLARED_COST.name, *people.get(options["people"], ()))
     return CertificateRules(
         {"best trial": (BestTrial.NAME,)}, 0.0, assumed, (PrivacyUnit.TRAINING_RECORD,), relations
     )
@@ -345,15 +374,15 @@ class BestTrial:
 
     def spend(self, what: str) -> Spend:
         """Return the price (ε, δ) of the whole; its ρ = ε²/2 is only ever used together with its δ."""
-        terms, score = self.price.terms, self.price.score
+        terms = self.price.terms
         return Spend(
             what=what,
             mechanism=self.NAME,
             epsilon_units=allowed_units(terms.epsilon),
             delta_units=0 if terms.pure else allowed_units(terms.delta),
             rho_units=spent_units(0.5 * terms.epsilon**2 * (1.0 + 1e-12)),
-            sensitivity=1.0 / terms.n_validation,
-            noise_scale=score.scale * score.unit,
+            sensitivity=0.0 if terms.public_validation else 1.0 / terms.n_validation,
+            noise_scale=self.price.score_noise,
         )
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[Procedure]], Any]:

@@ -101,9 +101,9 @@ class TrialJobs:
             return FinishedTrial(None), b""
         steps = np.zeros(0, dtype=np.int64) if scored is None else np.frombuffer(scored[1], dtype=np.int64)
         whole = len(steps) == self.price.terms.n_validation
-        total = Sensitive(int(np.clip(steps, 0, GRID).sum()) if whole else 0)
-        score, report = self.price.score, trained[0]
-        quality = int(score.prepare(score.spend("quality"), source)(total))
+        quality, score, report = int(np.clip(steps, 0, GRID).sum()) if whole else 0, self.price.score, trained[0]
+        if score is not None:  # or else the validation records are public
+            quality = int(score.prepare(score.spend("quality"), source)(Sensitive(quality)))
         seeds = tuple(seed for seed in report["seeds"] if isinstance(seed, int))
         return FinishedTrial(quality, report["spent"], seeds, hashlib.sha256(model).hexdigest()), model
 
@@ -174,7 +174,7 @@ class TrialSearch:
             Sealed: something failed on sensitive data; a rerun goes on.
         """
         score = self.price.score
-        rehearse_draws([(score.spend("quality"), score)])  # each trial draws it again
+        rehearse_draws([] if score is None else [(score.spend("quality"), score)])  # each trial draws it again
         charge = charged(self.query, context)
         mechanism, spend = BestTrial(self.price), self.query.plan.spends[0]
         with self.vault.locked():
@@ -250,13 +250,13 @@ class TrialSearch:
         replace_atomically(file, self.vault.model(winner))
 
     def _release(self, done: Mapping[str, Any], standing: str) -> Release:
-        terms, score = self.price.terms, self.price.score
+        terms = self.price.terms
         candidate = done["candidate"]
-        value = done["quality"] * score.unit
+        value = done["quality"] * self.price.score_unit
         released: dict[str, Any] = {
             "hyperparameters": dict(terms.points[candidate]),
             "score": value,
-            "interval": list(elsewhere(value, score.scale * score.unit, terms.n_validation, terms.run)),
+            "interval": list(elsewhere(value, self.price.score_noise, terms.n_validation, terms.run)),
             "model": {"sha256": done["model"], "format": "cloudpickle"} if done["model"] else None,
         }
         training = terms.family.described(self.price.noises[candidate], terms.points[candidate], terms.n_training)

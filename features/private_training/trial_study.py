@@ -24,7 +24,7 @@ from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code, References
 from dpbo_core.ledger.policy import unallowed_score
-from dpbo_core.ledger.sources import Source, file_source
+from dpbo_core.ledger.sources import PUBLIC_ROLE, Source, file_source
 from dpbo_core.methods.problem import DEFAULT_DELTA
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.study.context import QueryContext
@@ -50,6 +50,7 @@ class TrialData(Section):
     n_validation: Count | None = None
     target: str = "target"
     classes: PlainList | None = None
+    public_validation: bool = False
 
     def check(self) -> None:
         """Refuse data that are neither a bundled set nor two files with their numbers of records."""
@@ -58,6 +59,11 @@ class TrialData(Section):
             all(part is None for part in files) if self.source else None not in files,
             "[data] names neither a bundled set nor two files with their numbers of records",
             remedy='write source = "digits"; or training, n_training, validation and n_validation',
+        )
+        require(
+            not (self.public_validation and self.source),
+            "data.public_validation with a bundled set",
+            remedy="give training and validation as files, or leave it out",
         )
         if self.classes is not None:
             require(
@@ -204,6 +210,7 @@ class TrialStudy:
             trials=steps,
             run=self.method.run,
             people=self.method.people,
+            public_validation=self.data.public_validation,
             workers=self.method.workers,
             timeout=self.method.timeout,
             accepts=self.head.accepts,
@@ -237,11 +244,13 @@ class TrialStudy:
                 require(self.data.target in header.columns, f"{shown} has no column {self.data.target!r}")
 
     def sources(self) -> tuple[Source, ...]:
-        """Return the records, as the ledger knows them."""
+        """Return the records, as the ledger knows them, which refuses a sensitive file as public."""
         if self.data.source is not None:
             return (Source("bundled", self.data.source),)
         return (
-            file_source(self.folder / str(self.data.validation), "records"),
+            file_source(
+                self.folder / str(self.data.validation), PUBLIC_ROLE if self.data.public_validation else "records"
+            ),
             file_source(self.folder / str(self.data.training), "training records"),
         )
 

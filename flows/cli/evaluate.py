@@ -26,7 +26,6 @@ from dpbo_core.report.comparison import OpenComparison
 from dpbo_core.report.evaluation import (
     EvaluationPlan,
     check_evaluation,
-    compares,
     plan_evaluation,
     recorded_report,
 )
@@ -152,7 +151,7 @@ def plan_of(path: Path, comparison: Comparison, *, epsilon: float | None, model:
     """Print what an evaluation or a comparison costs and what to expect of it. Charges nothing."""
     study, folder = _read(path, model)
     with local_champion(comparison.of(study, folder)) as study:
-        if not compares(study):
+        if not study.compares:
             expected = planned(path, epsilon=epsilon, model=model)
             print_result(lambda: expected_json(expected), lambda: print_expected(expected))
             return
@@ -204,7 +203,7 @@ def _read(path: Path, model: Path | None, *, anyway: bool = False) -> tuple[Stud
 
 
 def _report_ids(run: Run) -> set[str]:
-    kind = COMPARISON if compares(run.spec) else KIND
+    kind = COMPARISON if run.spec.compares else KIND
     editions = run.ledger.editions(f"{run.spec.name}/{kind}", dataset=run.spec.privacy.dataset)
     return {item.release_id for item in editions if item.release is not None}
 

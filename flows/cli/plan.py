@@ -35,13 +35,13 @@ from dpbo_core.methods.advice.advise import Advice, MethodAdvice, enough, why_us
 from dpbo_core.methods.advice.expected_loss import UNKNOWN_AGREEMENT
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.privacy.certified import QUERIES
-from dpbo_core.report import FIGURES
-from dpbo_core.report.evaluation import EvaluationPlan, compares, planned
+from dpbo_core.report.evaluation import EvaluationPlan, planned
 from dpbo_core.report.request import check_report, of_a_candidate
 from dpbo_core.report.study_price import price_of
 from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import public_sources
 from dpbo_core.study.headers import n_public
+from dpbo_core.study.named_score import FIGURES
 from dpbo_core.study.preconditions import paying_account
 from dpbo_core.study.public_advice import advised_half
 from dpbo_core.study.public_half import PublicHalf
@@ -107,7 +107,7 @@ def plan(
     report, price, score, refusal = None, None, "", _refusal(spec, folder, public)
     with suppress(DpboError):  # the refusal says why
         price = price_of(resolve(spec, folder), ledger_here(), folder)
-        if public is not None and spec.asks_for_evaluation and not compares(spec):
+        if public is not None and spec.asks_for_evaluation and not spec.compares:
             resolved = resolve(spec, folder)
             query, evaluated, grouping = of_a_candidate(resolved, public, folder)
             report = planned(query, evaluated, grouping, account)
@@ -154,11 +154,10 @@ def _score_of_report(study: ResolvedStudy, figures: tuple[str, ...]) -> str:
     figure, grid = FIGURES.get(study.spec.model.score_name), study.method
     if figure not in figures or not isinstance(grid, PrivateGrid):
         return ""
-    usual = study.problem.epsilon * grid.usual_share(study.problem)
+    share = study.problem.epsilon * (grid.score_share or grid.usual_share(study.problem))
     if grid.score_share == 0.0:
-        return f"the report's {figure}; the choice has the ε that a score of its own costs, usually {usual:.2g}"
-    own = usual if grid.score_share is None else study.problem.epsilon * grid.score_share
-    return f"score_share = 0 in [method] takes it from the report, and leaves its ε = {own:.2g} to the choice"
+        return f"the report's {figure}; the choice has the ε = {share:.2g} that a score of its own costs"
+    return f"without score_share in [method] the report states it, and its ε = {share:.2g} goes to the choice"
 
 
 def _sections_asked(spec: StudySpec, folder: Path) -> Iterator[tuple[str, str]]:

@@ -37,6 +37,17 @@ def run_page(name: str, folder: Path, *, slow: bool, frameworks: bool = False) -
             assert masked(out) == masked(shown), f"{where}: run make docs-write"
 
 
+NUMBER = re.compile(r"(?<![\w.:/-])\d*\.\d+(?![\w.:/]|-\d)")
+
+
+@pytest.mark.parametrize("name", [*TEXTS, "docs/tables/first_screens.txt"])
+def test_a_printed_number_has_at_most_four_significant_digits(name):
+    shown = [one for one in blocks(TEXTS[name]) if one.kind in ("console", "text")] if name in TEXTS else []
+    texts = [one.body for one in shown] if name in TEXTS else [(ROOT / name).read_text()]
+    numbers = [number for text in texts for number in NUMBER.findall(text)]
+    assert [number for number in numbers if len(number.replace(".", "").lstrip("0")) > 4] == []
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     (tmp_path / "examples").symlink_to(ROOT / "examples")

@@ -17,6 +17,7 @@ from dpbo_core.models.baseline import N_FOLDS, fold_of
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.linear_trainer import LinearTrainer
+from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.search import likelihood
 from dpbo_core.search.candidates import grid, sobol
@@ -92,6 +93,12 @@ class Hill:
         self.asked.append(tuple(point.items()))
         squared = ((self.space.encode(point) - self.top) ** 2).sum()
         return self.height * float(np.exp(-squared / self.width**2))
+
+    def public_steps(self, point, *, seed):
+        """Records whose scores differ by more, the farther two candidates are from one another."""
+        where = self.space.encode(point).sum()
+        scores = 0.5 + 0.3 * np.sin(np.arange(self.n_records) + 2.0 * where)
+        return np.rint(scores * GRID).astype(np.int64)
 
 
 MIXED = SearchSpace(

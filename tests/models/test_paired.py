@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from worlds import Named, at_length
 
 from dpbo_core.methods.private_grid import PrivateGrid
-from dpbo_core.methods.public_search import doubt, pairing, search_on_public_data
+from dpbo_core.methods.public_search import doubt, pairing, public_differences, search_on_public_data
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scoring.in_memory import exact_totals
 from dpbo_core.models.scoring.paired import stretched
@@ -90,7 +90,8 @@ def test_the_bound_is_that_whose_noise_and_bias_are_least_on_public_records():
     """Of the shares of the differences that a bound may keep; a noise of 1 is worth any bias, and 90% are kept."""
     world = world_of()
     found = search_on_public_data(world, 256)
-    pair = pairing(world, found, noise_scale=1.0)
+    differences = public_differences(world, found)
+    pair = pairing(world, found, 1.0, differences)
     assert pair.reference == found.tried[int(np.argmax(found.scores))]
     best = np.argsort(-found.scores, kind="stable")[:16]
     steps = world.trainer.steps
@@ -102,7 +103,7 @@ def test_the_bound_is_that_whose_noise_and_bias_are_least_on_public_records():
             bound = int(np.quantile(apart[apart > 0], share, method="higher"))
             moved = np.abs((np.clip(signed, -bound, bound) - signed).mean(axis=0)).max()
             losses[bound] = noise * 2 * bound / GRID + moved / GRID
-        assert pairing(world, found, noise_scale=noise).clipped == min(losses, key=losses.get)
+        assert pairing(world, found, noise, differences).clipped == min(losses, key=losses.get)
     kept = np.mean(apart[apart > 0] <= pair.clipped)
     assert 0.9 <= kept <= 0.9011
     assert 2 * pair.clipped < 0.15 * GRID
@@ -111,11 +112,13 @@ def test_the_bound_is_that_whose_noise_and_bias_are_least_on_public_records():
 def test_where_pairing_gains_nothing_the_plain_scores_choose():
     world = world_of()
     found = search_on_public_data(world, 256)
-    assert pairing(world, found, noise_scale=0.01 * doubt(world, float(found.scores.max()))) is None
+    little = 0.01 * doubt(world, float(found.scores.max()))
+    assert pairing(world, found, little, public_differences(world, found)) is None
     right_or_wrong = replace(world, trainer=Graded(np.where(graded(200, 1) > GRID // 2, GRID, 0)))
-    assert pairing(right_or_wrong, search_on_public_data(right_or_wrong, 256), 1.0) is None
     constant = replace(world, trainer=Graded(np.full((50, 30), GRID // 3)))
-    assert pairing(constant, search_on_public_data(constant, 256), 1.0) is None
+    for other in (right_or_wrong, constant):
+        found = search_on_public_data(other, 256)
+        assert pairing(other, found, 1.0, public_differences(other, found)) is None
 
 
 def test_the_price_and_what_its_certificate_shows_are_those_of_plain_scores():

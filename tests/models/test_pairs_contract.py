@@ -138,8 +138,8 @@ def test_a_head_start_is_in_steps_of_the_count(share):
     scale = 2 * moves / 0.75  # of the count
     noise = scale / (2 * 400**2 * pi * (1 - pi))  # of the AUC
     rarer, best = n * min(pi, 1 - pi), auc.max()
-    e = math.hypot(0.5 * math.sqrt(max(best * (1 - best), 1 / rarer) / rarer), 0.01)
-    weights = (1 + (best - auc) / e * (1 + noise / e) / 2) ** -2
+    squared_error = max(best * (1 - best), 1 / rarer) / rarer / 2 + 0.003**2
+    weights = (1 + noise * (best - auc) / (4 * squared_error)) ** -4
     law = 0.998 * weights / weights.sum() + 0.002 / len(auc)
     assert pair is None
     assert steps.tolist() == np.rint(scale * np.log(law / law.max())).tolist()

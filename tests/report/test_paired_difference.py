@@ -1,9 +1,11 @@
 """A model compared with a champion: one spend, the sensitivity of both sums, covering intervals, plain verdicts."""
 
+import hashlib
 import itertools
 import math
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,6 +26,7 @@ from dpbo_core.report import BETTER, UNSURE, WORSE
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.report.comparison import OpenComparison, paired, verdict
 from dpbo_core.report.difference import PairedSums, detectable
+from dpbo_core.report.evaluated_model import estimator_of_file
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.final_training import FinalModel
@@ -269,12 +272,27 @@ def test_an_estimator_in_a_skops_file_is_a_champion(tmp_path, ledger):
     assert found.value["difference"]["value"] == pytest.approx(wanted, abs=1e-12)
     assert found.guarantee.assumptions == ("public_models",)
     key = found.facts["champion_digest"]
-    skops.io.dump(
-        DecisionTreeClassifier(max_depth=2).fit(public[["b", "a"]], public["ill"]), tmp_path / "old.skops"
-    )
+    later = DecisionTreeClassifier(max_depth=2).fit(public[["b", "a"]], public["ill"])
+    skops.io.dump(later, tmp_path / "old.skops")
     other = compared(spec, own, tmp_path, NOISELESS)  # another champion is another question, and is paid for
     assert other.facts["champion_digest"] != key
     assert len(own.accounts("clinic")[0].entries) == 3
+    swapped = DecisionTreeClassifier(max_depth=3).fit(public[["b", "a"]], public["ill"])
+    whole = (tmp_path / "old.skops").read_bytes()
+
+    def read_and_swapped(self):
+        content = read(self)
+        if self.name == "old.skops":
+            skops.io.dump(swapped, self)
+        return content
+
+    read = Path.read_bytes
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "read_bytes", read_and_swapped)
+        loaded, digest = estimator_of_file(spec, tmp_path, tmp_path / "old.skops")
+    assert digest == hashlib.sha256(whole).hexdigest() == other.facts["champion_digest"]
+    assert (loaded.predict(sensitive) == later.predict(sensitive[["b", "a"]])).all()
+    assert (loaded.predict(sensitive) != swapped.predict(sensitive[["b", "a"]])).any()
     named = public["ill"].map({0: "no", 1: "yes"})
     for refused in (
         DecisionTreeClassifier().fit(public[["a", "b"]].to_numpy(), public["ill"]),  # no names

@@ -15,7 +15,11 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.report.evaluation import run_and_evaluate
 from dpbo_core.study import StudySpec
+from dpbo_core.study.context import QueryContext
 from dpbo_core.study.final_training import FinalModel
+from dpbo_core.study.resolve import resolve
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import open_study, run_study
 
 
 def asked(folder, **method):
@@ -33,7 +37,7 @@ def ledger(tmp_path):
 
 
 def test_all_of_epsilon_chooses_and_both_are_one_reservation_that_is_replayed(tmp_path, ledger):
-    spec = StudySpec.from_dict(asked(tmp_path, score_share=0.0))
+    spec = StudySpec.from_dict(asked(tmp_path))
     study, report = run_and_evaluate(spec, ledger=ledger, folder=tmp_path)
     assert set(study.release.value) == {"hyperparameters", "lead"}
     (spend,) = study.release.spends
@@ -57,6 +61,29 @@ def test_a_count_of_pairs_needs_a_share(tmp_path, ledger):
     assert ledger.accounts("clinic")[0].entries == ()
 
 
+def test_a_study_without_a_report_or_with_a_stated_share_releases_a_score(tmp_path, ledger):
+    tables = asked(tmp_path, score_share=0.25)
+    study, _ = run_and_evaluate(StudySpec.from_dict(tables), ledger=ledger, folder=tmp_path)
+    assert [spend.epsilon for spend in study.release.spends] == pytest.approx([0.75, 0.25])
+    alone = run_study(StudySpec.from_dict(asked(tmp_path)), ledger=ledger, folder=tmp_path)
+    assert [spend.epsilon for spend in alone.release.spends] == pytest.approx([0.9, 0.1])
+
+
+@pytest.mark.parametrize("score", ["ramp", "sigmoid"])
+def test_a_score_that_no_report_states_is_paid_for(tmp_path, score):
+    spec = StudySpec.from_dict(asked(tmp_path) | {"model": {"estimator": "logistic", "score": score}})
+    assert [spend.what for spend in resolve(spec, tmp_path).plan.spends] == ["best candidate", "its score"]
+
+
+def test_what_was_charged_goes_on_as_it_began_with_or_without_a_report(tmp_path, ledger):
+    told = StudySpec.from_dict(asked(tmp_path))
+    open_study(Run.of(told.replace(evaluation=None), QueryContext(ledger, tmp_path)))  # charged, and not run
+    released = open_study(Run.of(told, QueryContext(ledger, tmp_path))).run(None).release
+    assert [spend.epsilon for spend in released.spends] == pytest.approx([0.9, 0.1])
+    (account,) = ledger.accounts("clinic")
+    assert account.spent.epsilon_units == 10**12
+
+
 def test_the_report_states_the_score_of_the_choice(tmp_path):
     spec = StudySpec.from_dict(asked(tmp_path, score_share=0.0))
     own = PrivacyLedger(f"sqlite:///{tmp_path / 'injected.db'}")
@@ -72,12 +99,10 @@ def test_the_plan_says_what_that_saves_and_the_screen_shows_the_report(here, dpb
         (here / "study.toml").write_text(tomli_w.dumps(asked(here, **method) | {"budget": {"epsilon": 20.0}}))
         return " ".join(dpbo("plan", "study.toml", *words)[1].split())
 
-    assert "score_share = 0 in [method] takes it from the report, and leaves its ε = 0.1" in planned()
-    assert (
-        "leaves its ε = 0.3 to the choice" in json.loads(planned("--json", score_share=0.3))["evaluation"]["score"]
-    )
-    told = planned("--all", score_share=0.0)
-    assert "the report's accuracy; the choice has the ε that a score of its own costs, usually 0.1" in told
+    assert "the report's accuracy; the choice has the ε = 0.1 that a score of its own costs" in planned()
+    stated = json.loads(planned("--json", score_share=0.3))["evaluation"]["score"]
+    assert stated == "without score_share in [method] the report states it, and its ε = 0.3 goes to the choice"
+    told = planned("--all")
     assert "and no score of its own" in told
     code, out, _ = dpbo("tune", "study.toml", "--yes")
     assert code == 0

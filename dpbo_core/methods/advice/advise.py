@@ -179,13 +179,20 @@ class Advice:
         }
 
 
-def advise(problem: Problem, own_kind: str, options: Mapping[str, Any]) -> Advice:
-    """Every method's price and expected error: the study's own with its options, others as they serve best."""
+def advise(problem: Problem, own_kind: str, options: Mapping[str, Any], *, reported: bool = False) -> Advice:
+    """Every method's price and expected error: the study's own with its options, others as they serve best.
+
+    `reported`: whether a report that is charged with the choice states the study's score.
+    """
+
+    def scored(method: Method) -> Method:
+        return method.scored_by_report(problem) if reported else method
+
     check_scoring(problem)
-    own = None if own_kind == AUTO else method_named(own_kind, options)
+    own = None if own_kind == AUTO else scored(method_named(own_kind, options))
     check_auto(own_kind, options)
     forms = forms_of(replace(problem, positives=None, n_public=None))  # as "auto" chooses, which opens no file
-    forms = [(form, expected(form, problem) or loss) for form, loss in forms]
+    forms = [(scored(form), expected(scored(form), problem) or loss) for form, loss in forms]
     least = expected(forms[0][0], problem) if forms else None
     lines = []
     for kind, cls in METHODS.items():

@@ -238,8 +238,10 @@ def _estimator(folder: Path, booster: Any) -> Any:
         ) from None
 
 
-def loaded_estimator(path: Path, *, verb: str) -> Any:
+def loaded_estimator(path: Path, *, verb: str, content: bytes | None = None) -> Any:
     """Return the estimator in a skops file, refused if damaged, of an untrusted type or without the method `verb`.
+
+    `content` is the file's, where it was read already.
 
     Raises:
         StudyInvalid: it is damaged, or names a type that is not trusted.
@@ -249,7 +251,7 @@ def loaded_estimator(path: Path, *, verb: str) -> Any:
     from dpbo_core.models.final_model.structure import check_structure, clear_padding
 
     try:
-        data = path.read_bytes()
+        data = path.read_bytes() if content is None else content
         foreign = sorted({*io.get_untrusted_types(data=data)} - {*TRUSTED_TYPES})
         estimator = None if foreign else io.loads(data, trusted=list(TRUSTED_TYPES))
         check_structure(estimator)

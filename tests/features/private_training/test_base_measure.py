@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from worlds import Memory, at_length, run
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.public import Public
-from dpbo_core.methods.public_search import FLOOR, base_measure, doubt, search_on_public_data
+from dpbo_core.methods.public_search import FLOOR, base_measure, public_differences, search_on_public_data
+from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.search.candidates import grid
@@ -50,18 +52,52 @@ def world_of(top=0.5, *, points=40, width=0.3, **changes):
 
 
 def test_the_measure_is_the_formula():
-    """π₀ ∝ (1 + (p⁺ − p)(e + ν)/2e²)⁻², with a floor of 1/500 shared evenly."""
+    """π₀ ∝ (1 + ν(p⁺ − p)/4e²)⁻⁴, with a floor of 1/500 shared evenly; e² is half a standard error² plus .003²."""
     world = world_of()
-    p = search_on_public_data(world, 256).mean
-    e = doubt(world, float(p.max()))
-    for noise in (e / 50, e, 20 * e):
-        tau = 2 * e**2 / (e + noise)
-        weights = (1 + (p.max() - p) / tau) ** -2.0
-        expected = 0.998 * weights / weights.sum() + 0.002 / len(p)
-        found = base_measure(world, p, noise)
-        assert found == pytest.approx(expected)
-        assert found.sum() == pytest.approx(1.0)
-        assert found.min() >= FLOOR / len(p)
+    found = search_on_public_data(world, 256)
+    p, places = found.mean, tuple(range(40))
+    steps = np.array([world.public_steps(i) for i in places]) / GRID
+    best = np.argsort(-p, kind="stable")[:16]
+    variances = np.full(40, (steps[best[1:]] - steps[best[0]]).var(axis=1).mean())
+    variances[best[1:]] = (steps[best[1:]] - steps[best[0]]).var(axis=1)
+    right_or_wrong = replace(world, score=Correct())
+    single = max(p.max() * (1 - p.max()), 1 / 400) * np.ones(40)
+    for here, variance in ((world, variances), (right_or_wrong, single)):
+        apart = public_differences(here, found)
+        assert len(apart) == (15 if here is world else 0)
+        for noise in (1e-4, 0.01, 1.0):
+            e = np.sqrt(variance / (2 * world.n_training) + 0.003**2)
+            weights = (1 + noise * (p.max() - p) / (4 * e**2)) ** -4.0
+            measure = base_measure(here, places, found, noise, apart)
+            assert measure == pytest.approx(0.998 * weights / weights.sum() + 0.002 / 40)
+            assert measure.sum() == pytest.approx(1.0)
+            assert measure.min() >= FLOOR / 40
+
+
+@EXACT
+@given(
+    top=st.floats(0.0, 1.0),
+    width=st.floats(0.02, 0.5),
+    epsilon=st.floats(1e-3, 100.0),
+    graded=st.booleans(),
+    tables=st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), min_size=3, max_size=4),
+)
+def test_on_all_neighbours_the_choice_keeps_its_epsilon_and_its_head_start_is_bounded(
+    top, width, epsilon, graded, tables
+):
+    """Three candidates, records that score 0, ½ or 1 under each: every record replaced by every other one."""
+    score = {} if graded else {"score": Correct()}
+    world = world_of(top, points=3, width=width, epsilon=epsilon, n_validation=len(tables), **score)
+    _, _, head = FORM.subset(world)
+    ((spend, selection), _) = FORM.draws(world)
+    assert (head.max(), head.dtype) == (0, np.int64)
+    assert head.min() >= -selection.scale * math.log(3 / FLOOR) - 1
+    records, others = np.array(tables) * (GRID // 2), list(product((0, GRID // 2, GRID), repeat=3))
+    law = permute_and_flip_distribution(records.sum(axis=0) + head, selection.scale)
+    for replaced, other in product(range(len(records)), others):
+        neighbour = records.sum(axis=0) - records[replaced] + np.array(other)
+        beside = permute_and_flip_distribution(neighbour + head, selection.scale)
+        assert (law <= np.exp(spend.epsilon) * beside * (1 + 1e-12) + 1e-300).all()
 
 
 class Sums:

@@ -266,7 +266,8 @@ def test_a_search_whose_process_is_killed_goes_on_in_another(here):
         f"    accepts={ACCEPTS}).fit(own_trainers.records(60), own_trainers.records(40, seed=1))\n"
     )
     (here / "temporary").mkdir()
-    environment = os.environ | {"PYTHONPATH": str(Path(own_trainers.__file__).parent)}
+    paths = [str(Path(own_trainers.__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     environment["TMPDIR"] = str(here / "temporary")
     process = subprocess.Popen([sys.executable, "run.py"], env=environment)
     try:

@@ -1,0 +1,300 @@
+"""What auto loses where the public half misleads, on tasks whose seed is drawn after the rule was frozen.
+
+    python -m benchmarks.misleading SEED [FOLDER]     docs/evidence/misleading.json; FOLDER keeps the trained tasks
+
+Thirty kinds of task, three for each way in which the two halves differ, on three splits each at four ε. Rows come
+from scikit-learn's generators, sizes and models from the seed; no constant of a method was chosen on any of it.
+What a contender loses is computed by its exact law: no noise is drawn. A task's loss is the mean over its splits.
+Losses are compared as (loss + 5e-4)/(best + 5e-4), where best is the least of all contenders, auto among them.
+
+Two bounds stand beside it, chosen in hindsight: the contender that is best for a task and its twin, whose sensitive
+half is drawn from the public one, and the contender that is best for a task with nine tenths of ε.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn import datasets
+from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from benchmarks.compare.cell_runs import EPSILONS, METHODS_COMPARED, with_seed
+from benchmarks.compare.own_task import read_task
+from benchmarks.compare.tasks import ScoreTable, on_table, paired_sums
+from benchmarks.shift import LITTLE, REFERENCES, SOBOL, expected_loss, permute_and_flip
+from benchmarks.shifted_tasks import (
+    CLIPPED,
+    SPLITS,
+    Axis,
+    Halves,
+    Shifted,
+    correct,
+    log_loss,
+    measured,
+    powers,
+    squared,
+    whole,
+)
+from dpbo_core.methods import method_named
+from dpbo_core.methods.advice.choosing import recommendation
+from dpbo_core.methods.private_grid import PrivateGrid
+from dpbo_core.methods.problem import Problem
+from dpbo_core.methods.public_search import doubt, pairing, public_differences, search_on_public_data
+
+ALIKE = ("alike", "few_public", "few_sensitive", "flat")
+KINDS = (*ALIKE, "covariates", "class_share", "subgroup", "concept", "noisy_labels", "reversed")
+TASKS_PER_KIND, DESIGNS, LOOK_SHARE = 3, 10, 0.1
+BEFORE = "auto before"  # its base measure and its threshold for pairing, until the rule was changed
+CONTENDERS = (*REFERENCES, "private_grid, base measure", "private_grid, base measure, paired", BEFORE, "auto")
+EXPLAINED = """\
+Loss over that of the best contender, auto among them: geometric means over 30 tasks (three splits each), by exact
+law. Each task has a twin: another sensitive half, drawn from its public half. A rule that does not look takes the
+same contender for both twins, so it loses no less than the best one for each pair. A rule that spends a tenth of ε
+on a look loses no less than the best one with the rest."""
+NUMBERS = Path(__file__).parent.parent / "docs" / "evidence" / "misleading.json"
+
+
+class Family(NamedTuple):
+    """Models with their space of 16 to 32 candidates, and how a record is scored."""
+
+    fit: Callable[..., Any]
+    space: tuple[Axis, ...]
+    score: Callable[..., Any]
+    score_range: float = 1.0
+
+
+CLASSES: dict[str, Callable[..., Any]] = {
+    "moons": partial(datasets.make_moons, noise=0.35),
+    "circles": partial(datasets.make_circles, noise=0.2, factor=0.6),
+    "quantiles": partial(datasets.make_gaussian_quantiles, n_features=6, n_classes=3),
+    "hastie": datasets.make_hastie_10_2,
+    "blobs": partial(datasets.make_blobs, centers=3, n_features=4, cluster_std=4.0),
+}
+TARGETS: dict[str, Callable[..., Any]] = {
+    "friedman1": partial(datasets.make_friedman1, noise=1.0),
+    "friedman2": partial(datasets.make_friedman2, noise=100.0),
+    "friedman3": partial(datasets.make_friedman3, noise=0.2),
+    "sparse": datasets.make_sparse_uncorrelated,
+}
+
+
+def fitted(model: Any, X: Any, y: Any, *, degree: int = 1, **given: Any) -> Any:
+    """A scikit-learn model on standardised columns and their powers up to `degree`."""
+    if "n_neighbors" in given:
+        given["n_neighbors"] = min(given["n_neighbors"], len(y))
+    return make_pipeline(StandardScaler(), PolynomialFeatures(degree, include_bias=False), model(**given)).fit(X, y)
+
+
+NEAR = (Axis("n_neighbors", whole(1, 80, 10)), Axis("weights", ["uniform", "distance"]))
+LEAVES = (Axis("max_depth", whole(1, 16, 6)), Axis("min_samples_leaf", whole(1, 60, 4)))
+CLASSIFIERS = {
+    "tree": Family(partial(fitted, DecisionTreeClassifier, random_state=0), LEAVES, correct),
+    "extra": Family(
+        partial(fitted, ExtraTreesClassifier, n_estimators=8, random_state=0), LEAVES, log_loss, CLIPPED
+    ),
+    "near": Family(
+        partial(fitted, KNeighborsClassifier),
+        NEAR,
+        correct,
+    ),
+    "quadratic": Family(
+        partial(fitted, QuadraticDiscriminantAnalysis), (Axis("reg_param", np.linspace(0.01, 0.99, 24)),), correct
+    ),
+    "bayes": Family(
+        partial(fitted, GaussianNB), (Axis("var_smoothing", powers(1e-3, 1e2, 24)),), log_loss, CLIPPED
+    ),
+    "logistic": Family(
+        partial(fitted, LogisticRegression, max_iter=200),
+        (Axis("degree", [1, 2]), Axis("C", powers(1e-4, 1e2, 12))),
+        log_loss,
+        CLIPPED,
+    ),
+}
+REGRESSORS = {
+    "powers": Family(
+        partial(fitted, Ridge), (Axis("degree", [1, 2, 3]), Axis("alpha", powers(1e-2, 1e4, 10))), squared
+    ),
+    "steps": Family(partial(fitted, DecisionTreeRegressor, random_state=0), LEAVES, squared),
+    "mean_of_near": Family(
+        partial(fitted, KNeighborsRegressor),
+        NEAR,
+        squared,
+    ),
+}
+
+
+def halves(split: Any, seed: tuple[int, ...], kind: str, source: str, n: int, m: int) -> Halves:
+    """The n public rows, and m rows of a population that differs from theirs as `kind` says."""
+    rng = np.random.default_rng((*seed, int(split.integers(2**31))))
+    X, y = (CLASSES | TARGETS)[source](n_samples=n + 8 * m, random_state=int(rng.integers(2**31)))
+    order = rng.permutation(len(y))
+    X, y = X[order], y[order]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    y = np.unique(y, return_inverse=True)[1] if source in CLASSES else (y - y.mean()) / y.std()
+
+    def otherwise(rows: Any) -> Any:
+        """Other labels, or other numbers, for these rows."""
+        return rng.permutation(rows) if source in CLASSES else rng.permutation(rows) + rng.normal(size=len(rows))
+
+    noisy = {"flat": 0.8, "noisy_labels": 0.4}.get(kind, 0.0)
+    spoilt = rng.random(len(y)) < np.where(np.arange(len(y)) < n, noisy, noisy if kind == "flat" else 0.0)
+    y[spoilt] = otherwise(y[spoilt])
+    if kind == "concept":
+        region = (X[:, 0] > 0.4) & (np.arange(len(y)) >= n)
+        y[region] = otherwise(y[region])
+    lean = {
+        "covariates": X @ rng.normal(size=X.shape[1]),
+        "class_share": y * rng.choice([-2.0, 2.0]),
+        "subgroup": 6.0 * (X[:, 0] > np.quantile(X[:, 0], 0.85)),
+    }.get(kind, np.zeros(len(y)))
+    rows = n + np.argsort(-(1.5 * lean + rng.gumbel(size=len(y)))[n:])[:m]
+    return Halves(X[:n], y[:n], X[rows], y[rows])
+
+
+def drawn(seed: int) -> dict[str, Shifted]:
+    """The tasks by their names: of each kind as many as `TASKS_PER_KIND`."""
+    rng, named = np.random.default_rng((69, seed)), {}
+    for number, kind in enumerate(KINDS * TASKS_PER_KIND):
+        name = [*CLASSES, *TARGETS][int(rng.integers(len(CLASSES | TARGETS)))]
+        families = CLASSIFIERS if name in CLASSES else REGRESSORS
+        family = list(families)[int(rng.integers(len(families)))]
+        n, m = (int(np.exp(rng.uniform(np.log(low), np.log(high)))) for low, high in ((100, 1_500), (300, 5_000)))
+        n = int(rng.integers(40, 90)) if kind == "few_public" else n
+        m = int(rng.integers(80, 200)) if kind == "few_sensitive" else m
+        rows = partial(halves, seed=(seed, number), kind=kind, source=name, n=n, m=m)
+        named[f"{kind}-{name}_{family}{number}"] = Shifted(rows, *families[family])
+    return named
+
+
+def arrays_of(name: str, task: Shifted, split: int) -> dict[str, Any]:
+    """A task's arrays; where its kind is "reversed", what is best in public on the public rows is called worst."""
+    arrays = measured(task, split)
+    if name.startswith("reversed"):
+        public = arrays["public_scores"]
+        order = np.argsort(public.mean(axis=0), kind="stable")
+        arrays["public_scores"] = np.empty_like(public)
+        arrays["public_scores"][:, order] = public[:, order[::-1]]
+    return arrays
+
+
+def law_before(world: Problem, table: ScoreTable, scores: Any) -> float:
+    """What auto lost before: weights (1 + (p⁺ − p)(e + ν)/2e²)⁻² with one doubt e, paired where ν ≥ e/5."""
+    method: Any = PrivateGrid(evaluate="tried", base_measure="public", paired=world.score.graded)
+    found, ((_, selection), *_) = search_on_public_data(world, method.public_trials), method.draws(world)
+    p, noise = found.mean, selection.scale * world.metric_per_step
+    e, pair = doubt(world, float(p.max())), None
+    if method.paired and noise >= e / 5:
+        pair = pairing(world, found, noise, public_differences(world, found))
+    noise *= 1.0 if pair is None else 2 * pair.clipped / 2**24
+    weights = (1.0 + (p.max() - p) * (e + noise) / (2.0 * e**2)) ** -2.0
+    start = np.log(0.998 * weights / weights.sum() + 0.002 / len(p))
+    sums = table.sums if pair is None else paired_sums(table, pair.reference, pair.clipped)
+    law = permute_and_flip(np.array(sums) / selection.scale + start)
+    return float(law @ (scores.max() - scores))
+
+
+def losses(problem: Problem, table: ScoreTable, epsilon: float) -> dict[str, float]:
+    """Each contender's mean loss on one task at one ε, in shares of the score's range."""
+    world, scorer = on_table(replace(problem, epsilon=epsilon), table)
+    scores = table.sums * world.score_per_step / world.score_range
+    choice = recommendation(world)
+    methods = {name: method for name, method in METHODS_COMPARED if name in CONTENDERS}
+    methods["auto"] = method_named(choice.kind, choice.options)
+    lost = {}
+    for name, method in methods.items():
+        worlds = [with_seed(world, design) for design in range(DESIGNS if name == SOBOL else 1)]
+        lost[name] = float(np.mean([expected_loss(method, one, scorer, scores) for one in worlds]))
+    based = choice.options.get("base_measure") == "public"
+    return lost | {BEFORE: law_before(world, table, scores) if based else lost["auto"]}
+
+
+def twin(problem: Problem, table: ScoreTable, split: int) -> ScoreTable:
+    """The table of another sensitive half of m records, drawn from the public one."""
+    _, public = table.by_record()
+    rows = np.random.default_rng((69, split)).integers(len(public), size=problem.n_averaged)
+    return ScoreTable.of(public[rows], public, table.public)
+
+
+def measure(seed: int, folder: Path) -> dict[str, Any]:
+    """kind → ε → which half, or at nine tenths of ε → contender → its mean loss over the splits."""
+    found: dict[str, Any] = {}
+    for name, task in drawn(seed).items():
+        cells: dict[tuple[str, float], list[dict[str, float]]] = {}
+        for split in range(SPLITS):
+            file = folder / f"{seed}-{name}-{split}.npz"
+            if not file.exists():
+                np.savez_compressed(file, **arrays_of(name, task, split))
+            problem, table = read_task(file)
+            for epsilon in EPSILONS:
+                for what, (half, spent) in {
+                    "own": (table, epsilon),
+                    "twin": (twin(problem, table, split), epsilon),
+                    "look": (table, (1.0 - LOOK_SHARE) * epsilon),
+                }.items():
+                    cells.setdefault((what, epsilon), []).append(losses(problem, half, spent))
+        for (what, epsilon), of in cells.items():
+            means = {
+                contender: round(float(np.mean([one[contender] for one in of])), 6) for contender in CONTENDERS
+            }
+            found.setdefault(name, {}).setdefault(f"{epsilon:g}", {})[what] = means
+        print(name, flush=True)
+    return {"seed": seed, "losses": found}
+
+
+def section(numbers: Mapping[str, Any]) -> str:
+    """The section of docs/tables/comparison.txt: what each contender loses beside the best, and both bounds."""
+    cells = {(name, float(e)): at for name, of in numbers["losses"].items() for e, at in of.items()}
+
+    def ratio(at: Any, half: str, contender: str) -> float:
+        return float((at[half][contender] + LITTLE) / (min(at[half].values()) + LITTLE))
+
+    def both(at: Any, contender: str) -> float:
+        return float(np.sqrt(ratio(at, "own", contender) * ratio(at, "twin", contender)))
+
+    def row(title: str, loss: Callable[[Any], float]) -> str:
+        of = {key: loss(at) for key, at in cells.items()}
+        groups = [
+            list(of.values()),
+            *([one for key, one in of.items() if key[1] == epsilon] for epsilon in EPSILONS),
+            [one for key, one in of.items() if key[0].split("-")[0] in ALIKE],
+        ]
+        means = " | ".join(f"{np.exp(np.mean(np.log(group))):.2f}" for group in groups)
+        return f"| {title} | {means} | {max(groups[0]):.1f} | {max(max(group) for group in groups[3:5]):.1f} |"
+
+    columns = ["", "all", *(f"ε = {epsilon:g}" for epsilon in EPSILONS), "alike", "worst", "worst, ε ≥ 1"]
+    lines = [
+        f"## Where the public half misleads, seed {numbers['seed']}\n\n{EXPLAINED}\n",
+        f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|",
+        *(row(name, lambda at, name=name: ratio(at, "own", name)) for name in CONTENDERS),  # type: ignore[misc]
+        row("auto, on both twins", lambda at: both(at, "auto")),
+        row("the best contender for each pair of twins", lambda at: min(both(at, name) for name in CONTENDERS)),
+        row(
+            "the best contender, with nine tenths of ε",
+            lambda at: (min(at["look"].values()) + LITTLE) / (min(at["own"].values()) + LITTLE),
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main(seed: int, folder: Path | None) -> None:
+    with TemporaryDirectory() as name:
+        numbers = measure(seed, Path(name) if folder is None else folder)
+    NUMBERS.write_text(json.dumps(numbers) + "\n", encoding="utf-8")
+    print(section(numbers))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)

@@ -1,0 +1,125 @@
+"""A search whose validation records are public: scores are exact and cost nothing."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tomli_w
+from test_own_trainer import TRAINING, VALIDATION, here, in_this_process, search  # noqa: F401  a fixture
+from test_own_trainer_study import CAP, TABLES, study, tables  # noqa: F401  a fixture
+
+from dpbo import Declared, DpSgd, price
+from dpbo.features.private_training.trial_study import TrialStudy
+from dpbo_core.errors import AssumptionNotAccepted, CertificateFalse, StudyInvalid
+from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
+from dpbo_core.report.certified import CERTIFIED
+from dpbo_core.theorems.selection_price import pure_selection_epsilon
+
+ACCEPTS = ("declared_cost", "contained_elsewhere", "public_validation")
+
+
+def public(**others):
+    return search(public_validation=True, accepts=ACCEPTS, **others)
+
+
+def test_the_released_score_is_the_models_exact_one(monkeypatch):
+    in_this_process(monkeypatch)
+    found = public(run=1, trials=1).fit(TRAINING, VALIDATION)
+    X, y = VALIDATION
+    assert found.score == pytest.approx(np.mean(found.model.predict(X) == y), abs=1e-12)
+    (spend,) = found.release.spends
+    assert (spend.noise_scale, spend.sensitivity) == (0.0, 0.0)
+    assert "public_validation" in found.guarantee.assumptions
+    assert found.release.facts["options"]["people"] == "public validation"
+    assert "the score is exact, of public records" in " ".join(str(found).split())
+    low, high = found.interval
+    assert low <= found.score <= high
+    assert public(run=1, trials=1).fit(TRAINING, VALIDATION).replayed
+
+
+def test_all_of_epsilon_pays_for_the_trainings():
+    pure = public()._price(60, 40, disjoint=False)
+    assert pure.score is None
+    one = 1.0 / pure.noises[0]
+    assert pure.epsilon == pytest.approx(pure_selection_epsilon(one, pure.terms.count), rel=1e-12)
+    assert 3.99 < pure.epsilon <= 4.0
+    assert one > 1.0 / search()._price(60, 40, disjoint=False).noises[0]
+    family = DpSgd(sampling_probability=0.25, steps=8)
+    sampled = public(training=family, delta=1e-5, budget=(4.0, 1e-5), neighbours="zero_out", run=3, trials=2)
+    found = sampled._price(60, 40, disjoint=False)
+    event = family.event(found.noises[0], {}, 60)
+    assert found.epsilon <= 4.0 * (1.0 + 1e-9)
+    alone = price(event, trials=1, delta=1e-5, neighbours="zero_out")
+    assert found.level == pytest.approx(alone, rel=0.01)
+
+
+def test_a_declared_cost_is_priced_without_a_score():
+    fine = public(training=Declared(epsilon=1.0, delta=0.0), epsilon=3.0, budget=(3.0, 0.0))
+    paid = fine._price(60, 40, disjoint=False)
+    assert paid.score is None
+    assert paid.epsilon == pytest.approx(pure_selection_epsilon(1.0, paid.terms.count))
+    with pytest.raises(StudyInvalid, match="does not pay"):
+        public(training=Declared(epsilon=2.99, delta=0.0), epsilon=3.0)._price(60, 40, disjoint=False)
+
+
+def test_public_records_are_stated_and_are_another_search(monkeypatch):
+    in_this_process(monkeypatch)
+    with pytest.raises(AssumptionNotAccepted, match="public_validation"):
+        search(public_validation=True).fit(TRAINING, VALIDATION)
+    for given in ((TRAINING,), (TRAINING, TRAINING)):
+        with pytest.raises(StudyInvalid, match="without validation_data of its own"):
+            public().fit(*given)
+    keys = {made._key(made._price(60, 40, disjoint=False), divided=False) for made in (public(), search())}
+    assert len({key.fingerprint for key in keys}) == 2
+
+
+def test_a_plan_and_a_certificate_say_that_the_score_is_exact(monkeypatch):
+    in_this_process(monkeypatch)
+    made = public(n_training=60, n_validation=40)
+    assert "exact: on a share of 40 public records" in str(made.plan())
+    assert made.plan().to_json()["score_noise"] == 0.0
+    release = made.fit(TRAINING, VALIDATION).release
+    read = read_certificate(json.loads(json.dumps(release.to_json())), CERTIFIED)
+    assert recompute(read, CERTIFIED).epsilon == 4.0
+    hidden = replace(release.guarantee, assumptions=("declared_cost",))
+    with pytest.raises(CertificateFalse, match="guarantees what they cannot keep"):
+        recompute(replace(read, guarantee=hidden), CERTIFIED)
+
+
+def test_a_study_file_says_that_its_validation_file_is_public(tmp_path):
+    made = TrialStudy(tables(data={"public_validation": True}), tmp_path)
+    assert made.trials.public_validation
+    assert [source.role for source in made.sources()] == ["public records", "training records"]
+    bundled = {"sensitive": "training", "source": "digits", "public_validation": True}
+    with pytest.raises(StudyInvalid, match="public_validation"):
+        TrialStudy({**TABLES, "data": bundled}, tmp_path)
+
+
+def test_a_sensitive_file_is_refused_as_public_validation_records(study, dpbo, monkeypatch):  # noqa: F811
+    """Nor may a file that was scored on exactly be protected afterwards."""
+    in_this_process(monkeypatch)
+    allow = ("budget", "allow", "--as", "score")
+    assert dpbo(*allow[:2], "clinic", "own_trainers:laplace", *allow[2:])[0] == 0
+    assert dpbo("tune", study, "--direct")[0] == 0
+    assert dpbo("budget", "set", "open", *CAP, "--accept", "public_validation")[0] == 0
+    assert dpbo(*allow[:2], "open", "own_trainers:laplace", *allow[2:])[0] == 0
+    (study.parent / "other.csv").write_bytes((study.parent / "train.csv").read_bytes())
+    data = {"public_validation": True, "training": "other.csv"}
+    asked = tables(study={"accepts": list(ACCEPTS)}, privacy={"dataset": "open"}, data=data)
+    study.write_text(tomli_w.dumps(asked))
+    code, out, err = dpbo("tune", study, "--direct")
+    assert (code, out) == (3, "")
+    assert "would be read as public" in err
+
+
+def test_the_training_file_is_refused_as_public_validation_records(study, dpbo, monkeypatch):  # noqa: F811
+    done = in_this_process(monkeypatch)
+    assert dpbo("budget", "set", "open", *CAP, "--accept", "public_validation")[0] == 0
+    assert dpbo("budget", "allow", "open", "own_trainers:laplace", "--as", "score")[0] == 0
+    data = {"public_validation": True, "validation": "train.csv", "n_validation": 60}
+    asked = tables(study={"accepts": list(ACCEPTS)}, privacy={"dataset": "open"}, data=data)
+    study.write_text(tomli_w.dumps(asked))
+    code, out, err = dpbo("tune", study, "--direct")
+    assert (code, out, done) == (3, "", [])
+    assert "train.csv" in err
