@@ -55,9 +55,9 @@ def _is_misspelt(words: list[str]) -> bool:
     """Return whether a command that names a study has an option that it does not take, or a second study."""
     verb = next((word for word in words if not word.startswith("-")), "")
     options = [word.partition("=")[0] for word in words if word.startswith("-")]
-    known = (*STUDY_OPTIONS.get(verb, options), *COMMON_OPTIONS)
+    options_taken = (*STUDY_OPTIONS.get(verb, options), *COMMON_OPTIONS)
     n_studies = sum(word.endswith(".toml") for word in words)
-    return any(option not in known for option in options) or (verb == "tune" and n_studies > 1)
+    return any(option not in options_taken for option in options) or (verb == "tune" and n_studies > 1)
 
 
 def _announce(words: list[str]) -> None:

@@ -360,8 +360,8 @@ def print_written(
     if spec.privacy.person is None and "people" not in dict(noticed):
         facts.append(("people", "if a column says whose a record is, --person COLUMN=N protects people"))
     if data.ignored:
-        kept = 'of your own in risk_model.py takes what is left out as it is: estimator = "risk_model:pipeline"'
-        facts.append(("pipeline", kept))
+        hint = 'of your own in risk_model.py takes what is left out as it is: estimator = "risk_model:pipeline"'
+        facts.append(("pipeline", hint))
     facts += noticed
     screen.facts(facts)
     screen.say("\nEach column of the public file:\n")
