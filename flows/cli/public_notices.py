@@ -90,7 +90,7 @@ def reason_left_out(table: Table, column: str) -> str:
         return "it has an infinite value"
     if n_values > MAX_CATEGORIES or (is_text(values) and len(values) == n_values > MIN_DISTINCT_TEXTS):
         if is_text(values):
-            return f"it holds {form}" if (form := detect_form(values)) else f"a text of {n_values:,} values"
+            return f"a text of {n_values:,} values"
         if IDENTIFIER_PATTERN.search(column) is not None:
             return "its name is that of an identifier"
         if (np.diff(values) > 0).all() and (values == np.rint(values)).all():

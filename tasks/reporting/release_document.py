@@ -34,9 +34,8 @@ CHOICE_NOTE = (
     "another run could choose others whose scores are nearly as good."
 )
 SCORE_NOTE = "Its interval, of the noise alone, contains the score of these very records in 90% of cases."
-REPORTED_TEXT = (
-    "dpbo show {report} has the figures to quote; the score above, with noise of its own, made the choice"
-)
+REPORTED_TEXT = "dpbo show {report} has the figures to quote"
+OWN_SCORE_TEXT = "; the score above, with noise of its own, made the choice"
 NOISE_NOTE = (
     "The noise was drawn from the operating system and added before anything was recorded or shown. Fewer records "
     "or a smaller ε need more noise. Running again gives no better draw: the same study gives the same release, "
@@ -119,7 +118,7 @@ def release_document(
         answers=tuple(_answers(release, report)),
         figures=(*_steps(value), *report_figures(value)),
         facts=(
-            *([Fact("report", REPORTED_TEXT.format(report=shlex.quote(report)))] if report else []),
+            *([Fact("report", _reported(release, report))] if report else []),
             *_other_values(value),
             *report_facts(value, release.facts, best),
             Fact("guarantee", guarantee.in_words()),
@@ -161,6 +160,11 @@ def _answers(release: Release, report: str) -> Iterator[Fact]:
         yield Fact("verdict", numbers, word)
     elif metric is not None and metric.baseline is not None:
         yield Fact("same answer for all", f"{score(metric.baseline)} on {metric.baseline_set}")
+
+
+def _reported(release: Release, report: str) -> str:
+    own = "" if displayed_metric(release) is None else OWN_SCORE_TEXT
+    return REPORTED_TEXT.format(report=shlex.quote(report)) + own
 
 
 def lead_in_words(release: Release) -> str:

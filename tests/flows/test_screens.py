@@ -303,7 +303,9 @@ def test_the_score_of_a_choice_has_no_verdict_where_a_report_has_one():
         document = release_document(release, account=account)
         told = {fact.name: fact.text for fact in (*document.answers, *document.facts)}
         assert {"verdict", "report"} & set(told) == {word}
-    assert "dpbo show trial/evaluation:1" in told["report"]
+    assert told["report"].startswith("dpbo show trial/evaluation:1 has the figures to quote; the score above")
+    without = release_document(replace(release, value={"hyperparameters": {"C": 1.0}}), account=account)
+    assert "score" not in {fact.name: fact.text for fact in without.facts}["report"]
     assert document.next_step == "dpbo show trial/evaluation:1 prints the report on the model"
 
 
