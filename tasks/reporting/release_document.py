@@ -11,6 +11,7 @@ from dpbo.tasks.reporting.document import Document, Fact, Figure, Note, Table, e
 from dpbo.tasks.reporting.escaping import in_words
 from dpbo.tasks.reporting.report_document import is_report, report_facts, report_figures, report_tables
 from dpbo_core.ledger.accounting.account import Account
+from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.privacy.release import (
     ELSEWHERE,
     LEARNED_FROM,
@@ -315,7 +316,8 @@ def next_step(release: Release, report: str = "") -> str:
         return MORE_RECORDS_HINT
     if report:
         return f"dpbo show {shlex.quote(report)} prints the report on the model"
-    has_model = value.get("hyperparameters") and facts.get("estimator") != "predictions"
+    trained_privately = release.guarantee.unit is PrivacyUnit.TRAINING_RECORD  # a report may have no other records
+    has_model = value.get("hyperparameters") and facts.get("estimator") != "predictions" and not trained_privately
     otherwise = (
         KEEP
         if COMPARED in value

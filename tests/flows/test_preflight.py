@@ -308,23 +308,6 @@ def test_a_nickname_of_a_score_is_answered_with_its_name(folder, dpbo, nickname,
     assert f'write score = "{name}"' in err
 
 
-@pytest.mark.parametrize(("method", "base"), [("dp_hypo", "nosy_gradient"), ("dp_hypo", "")])
-def test_an_unknown_base_is_named_and_nothing_is_blamed_on_the_records(folder, dpbo, method, base):
-    study = {
-        "study": {"name": "trial", "method": method},
-        "privacy": {"dataset": "digits", "epsilon": 4.0, "delta": 1e-5},
-        "budget": {"epsilon": 4.0, "delta": 1e-5},
-        "data": {"source": "digits", "validation_share": 0.3, "sensitive": "training"},
-        "model": {"estimator": "softmax"},
-        "space": {"epochs": {"values": [40]}},
-        "method": {"base": base},
-    }
-    (folder / "s.toml").write_text(tomli_w.dumps(study))
-    code, out, err = dpbo("plan", "s.toml")
-    assert (code, "records" in out.partition("read")[2], "noise" in out) == (2, False, False)
-    assert "method.base = " in err
-
-
 def test_plan_and_tune_refuse_the_same(answers):
     names = list(MISTAKES)
     check(answers, names[:: len(names) // N_FAST])
