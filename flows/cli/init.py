@@ -1,5 +1,6 @@
 """`dpbo init`: a study file of twenty lines, from the PUBLIC training file and the other one's header alone."""
 
+import json
 import os
 import re
 import unicodedata
@@ -28,7 +29,9 @@ from dpbo_core.models.scores.accuracy import ACCURACY
 from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
 from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
 from dpbo_core.models.scores.roc_auc import ROC_AUC
+from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.study import AxisSection, DataSection, PrivacySection, StudySpec
+from dpbo_core.study.file_schema import study_schema
 from dpbo_core.study.headers import check_distinct
 from dpbo_core.study.spec import read_study
 
@@ -40,6 +43,7 @@ UNBALANCED_RATIO = 2.0  # classes whose shares differ by more than this factor a
 ROLE_WORDS = tuple("validation valid val test testing holdout hold out sensitive private data csv parquet".split())  # noqa: SIM905
 FILE_WIDTH = 80  # columns of the file
 DEFAULT_FILE = Path("study.toml")
+SCHEMA_FILE = "dpbo.schema.json"  # beside the study file, whose first line names it
 BIAS_VALUE = 0.7071  # without one a linear model cannot say the larger class of everybody
 RARE_SHARE = 0.2  # share of the rarer of two classes, below which accuracy says little and records are ranked
 LINE_NOTES = {  # beside a line of the file, or the header of a table
@@ -101,18 +105,9 @@ def init(
     text = study_text(
         (training, validation), table, target=target, name=name, folder=out.parent, people=people, ignored=ignored
     )
-    _write(text, out, force=force)
+    _write(out, text, force=force)
     spec = read_study(out)
     print_written(spec, out, notices(training, table, target, people and people[0]), column_uses(table, spec))
-
-
-def _write(text: str, out: Path, *, force: bool) -> None:
-    remedy = "give another --out, or --force to overwrite it"
-    with (
-        writing(f"the study file {str(out)!r}", remedy=remedy),
-        out.open("w" if force else "x", encoding="utf-8") as file,
-    ):
-        file.write(text)
 
 
 def _init_sensitive(
@@ -134,8 +129,18 @@ def _init_sensitive(
         )
     name = public_name(table, target) if out == DEFAULT_FILE else out.stem
     text, features = sensitive_study(table, target, name=name, folder=out.parent, ignored=ignored)
-    _write(text, out, force=force)
+    _write(out, text, force=force)
     print_sensitive(out, table, target, features, ignored)
+
+
+def _write(out: Path, text: str, *, force: bool) -> None:
+    """Write a study file whose first line names its JSON Schema, and that schema beside it, for editors."""
+    remedy = "give another --out, or --force to overwrite it"
+    with writing(f"the study file {str(out)!r}", remedy=remedy):
+        with out.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(f"#:schema ./{SCHEMA_FILE}\n{text}")
+        schema = json.dumps(study_schema(), indent=1, ensure_ascii=False)
+        replace_atomically(out.with_name(SCHEMA_FILE), schema.encode(), mode=0o644)
 
 
 def study_text(
