@@ -22,8 +22,13 @@
 An error is a short message: what happened, the usual cause, what to do. It never holds a sensitive value.
 """
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+HASH_PATTERN = re.compile(  # before a name from a file beside a study; after a function's in memory (no date)
+    r"dpbo_beside_study_[0-9a-f]+\.|(?<=[^\W\d])\.(?=\d*[a-f])[0-9a-f]{8}(?![\w.]\w)"
+)
 
 
 class DpboError(Exception):
@@ -42,7 +47,7 @@ class DpboError(Exception):
             parts.append("Usual cause: " + _sentence(self.cause))
         if self.remedy:
             parts.append("What to do: " + _sentence(self.remedy))
-        return printable(" ".join(" ".join(parts).split()))
+        return printable(without_hash(" ".join(" ".join(parts).split())))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.what, self.cause, self.remedy)
@@ -52,6 +57,11 @@ def suggestion(name: str, valid: Iterable[str]) -> str:
     """Return the words ", did you mean 'x'?" for the nearest of `valid` to `name`, or "" if none is near."""
     near = get_close_matches(str(name).lower(), list(valid), n=1, cutoff=0.5)
     return f", did you mean {near[0]!r}?" if near else ""
+
+
+def without_hash(text: str) -> str:
+    """Return a text with the names of functions and classes as written, without the hash of their code."""
+    return HASH_PATTERN.sub("", text)
 
 
 def printable(text: str) -> str:

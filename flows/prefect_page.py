@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
-from dpbo.tasks.reporting.budget_alert import account_line, alert_share
+from dpbo.tasks.reporting.budget_alert import alert_share
 from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.markdown_page import markdown
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
@@ -40,7 +40,7 @@ def announce(release: Release, account: Account, tracked: Tracked | None, mlflow
     from prefect.artifacts import create_markdown_artifact
 
     balance = balance_after(account, release.release_id)
-    shown = markdown(release_document(release, budget=account_line(account, study=release.study)))
+    shown = markdown(release_document(release, account=account))
     page = "The release in MLflow, with picture, certificate and model"
     link = () if tracked is None else (f"[{page}](<{mlflow_page}/{tracked.location}>)",)
     newest = [entry.edition for entry in account.entries if entry.study == release.study][-1:]

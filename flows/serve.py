@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib import import_module
@@ -39,6 +39,7 @@ from dpbo.flows.stores import STORES_FOLDER, Stores
 from dpbo.flows.tune import tune
 from dpbo.tasks import policies
 from dpbo_core.errors import DpboError
+from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.name_patterns import is_pattern
 from dpbo_core.report.study_price import price_of
@@ -192,9 +193,15 @@ def serve(path: Path, schedule: Schedule, *, register: bool) -> None:
     consent(spec, useless_study(spec, path.parent), may_ask=False)
     parameters = {"study": os.path.relpath(path), "register": register}
     spec = planned_for_schedule(spec, path.parent)
-    price = price_of(resolve(spec, path.parent), PrivacyLedger(Stores().ledger), path.parent)
+    price = price_of_run(spec, path.parent)
     each = f"an edition at {price.sums}" + (f"; {price.afterwards}" if price.afterwards else "")
     served(tune_on_schedule, path, parameters, schedule, each)
+
+
+def price_of_run(spec: StudySpec, folder: Path) -> Price:
+    """Return what each run of a schedule costs: its edition is new, also where the file's own was charged."""
+    price = price_of(resolve(spec, folder), PrivacyLedger(Stores().ledger), folder)
+    return replace(price, paid=False, changed="")
 
 
 def served(

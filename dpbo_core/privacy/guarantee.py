@@ -84,6 +84,9 @@ ROWWISE_PREDICTIONS = Assumption(
     "The estimator or the score, which dpbo does not vouch for, judges each record by that record alone; or, of "
     "predictions made elsewhere, each was computed from its record and public data alone, by a public model.",
 )
+ROWWISE_REMEDY = (
+    "use classes on the list alone, where a FunctionTransformer may hold a NumPy function such as np.log1p"
+)
 
 PUBLIC_PRIOR = Assumption(
     "public_prior",

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpbo_core.errors import without_hash
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, amount_of, from_units, list_of, text_of
 from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, PrivacyGuarantee
 
@@ -258,7 +259,7 @@ def displayed_metric(release: Release) -> DisplayedMetric | None:
     displayed = value if top is None else min(max(value, low), high)
     interval = metric["interval"]
     return DisplayedMetric(
-        metric["name"],
+        without_hash(metric["name"]),
         displayed,
         None if interval is None else (interval[0], interval[1]),
         top is not None and not 0.0 <= score <= top,

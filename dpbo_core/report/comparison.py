@@ -69,6 +69,7 @@ from dpbo_core.study.context import QueryContext
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.model import ModelSection
 from dpbo_core.study.preconditions import check_accepted
+from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.query import PrivateQuery, charged, fingerprint_of, replay
 from dpbo_core.study.run import Run
 from dpbo_core.study.sections import COLUMN
@@ -292,15 +293,15 @@ def score_for(model: Scorable, section: ModelSection, score: Score) -> Score:
     return made
 
 
-def champion_of(
-    query: ComparisonQuery, folder: str | Path, challenger: ComparedModel
-) -> tuple[ComparedModel, str, str]:
+def champion_of(query: ComparisonQuery, folder: str | Path, own: Preprocessing) -> tuple[ComparedModel, str, str]:
     """Return the champion, its digest and the part of it that may not predict row by row, or "".
+
+    `own` is how the challenger reads its records.
 
     Raises:
         StudyInvalid: it cannot be read, or has another target or other classes than the challenger.
     """
-    spec, own, score = query.spec, challenger.preprocessing, query.problem.score
+    spec, score = query.spec, query.problem.score
     if query.champion.startswith(COLUMN):
         name = query.champion.removeprefix(COLUMN)
         model = Predicted(PredictedColumns((0,), regression=not own.classes), np.zeros(1))
@@ -333,6 +334,19 @@ def champion_of(
     return _compared(evaluated, spec.model, scored), digest, evaluated.unlisted
 
 
+def check_champion(query: EvaluationQuery, public: PublicHalf, folder: str | Path) -> None:
+    """Refuse a champion as its comparison would, by public facts alone; nothing is trained."""
+    ask, table = (
+        ComparisonQuery(query.spec, public.problem, query.epsilon, query.section),
+        FileTable(FileSplit(query.spec, folder)),
+    )
+    champion, _, unlisted = champion_of(ask, folder, public.preprocessing)
+    unlisted = unlisted or public.problem.unlisted
+    check_accepted(accepting(query.spec), ask.plan(unlisted), unlisted)
+    for fitted in (public.preprocessing, champion.preprocessing):
+        check_header(query, table, public, None, needed_columns(fitted))
+
+
 def _compared(evaluated: EvaluatedModel, section: ModelSection, score: Score) -> ComparedModel:
     """Return a model that predicts each row by itself, checked on public rows."""
     model = evaluated.predicting_by_row(section, score) if isinstance(score, RecordScore) else evaluated.model
@@ -363,7 +377,7 @@ class OpenComparison:
         ask = ComparisonQuery(query.spec, public.problem, query.epsilon, query.section)
         scored = score_for(evaluated.model, query.spec.model, public.problem.score)
         challenger = _compared(evaluated, query.spec.model, scored)
-        champion, digest, unlisted = champion_of(ask, run.folder, challenger)
+        champion, digest, unlisted = champion_of(ask, run.folder, challenger.preprocessing)
         counter = DifferenceCounter.of(challenger, champion, ask.levels)
         key = ask.key_of(request.digest, digest)
         opened = cls(request, ask, counter, key, (request.digest, digest), unlisted or evaluated.unlisted)

@@ -289,6 +289,7 @@ class OpenEvaluation:
             "model": "released" if chosen_here else "of a file",
             "model_digest": self.request.digest,
             "estimator": type(model.estimator if isinstance(model, FittedEstimator) else model).__name__,
+            "score": problem.model.score_name,
             **averaged_facts(problem),
             **({"bins": len(table.kind.to_json()["edges"]) + 1} if table.kind.has_bins else {}),
             **expected.facts,

@@ -364,6 +364,10 @@ def check_report(
         unlisted = public.problem.unlisted
         check_accepted(study.spec, query.plan(unlisted), unlisted)
         check_header(query, FileTable(FileSplit(study.spec, folder)), public, grouping, needed_columns(fitted))
+    else:
+        from dpbo_core.report.comparison import check_champion
+
+        check_champion(query, public, folder)
     return query, grouping
 
 

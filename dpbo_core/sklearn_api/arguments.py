@@ -1,19 +1,71 @@
 """Conversion of a Python call's arguments: numbers to Python's own types, a search space to a study's [space]."""
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from dpbo_core.data.content import content_key, shown
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import DpboError, StudyInvalid
+from dpbo_core.privacy.sensitive import without_frames
 from dpbo_core.search.search_space import Axis, Categorical, Integer, Real
 from dpbo_core.study import AxisSection
 from dpbo_core.study.section import no_number
 
+P = ParamSpec("P")
+T = TypeVar("T")
 AXIS_REMEDY = "use Real(low, high), Integer(low, high) or Categorical(values) from dpbo_core"
+
+
+PYTHON_WORDS = {  # what messages about a study file say, and what they say to a caller of Python
+    "[model] or the ends of [space]": "the estimator or the search space",
+    "[space] or [model]": "the search space",
+    " to [study]": "",
+    "model.score_bounds": "score_bounds",
+    "model.score_low": "score_bounds",
+    "model.score_high": "score_bounds",
+    "model.score": "scoring",
+    "objective.scores": "n_scores",
+    "search.steps": "n_steps",
+    "search.seed": "random_state",
+    "study.name": "study",
+}
+SECTIONS_PATTERN = re.compile(
+    r"\b(?:privacy|model|objective|search|study|data)\.(epsilon|delta|dataset|person|max_records_per_person|n_persons"
+    r"|estimator|error_bound|class_shares|rowwise|choice_share|n_candidates|edition|method)\b"
+)
+
+
+def python_door(door: Callable[P, T]) -> Callable[P, T]:
+    """Return a method wrapped as by `without_frames`, whose errors name its arguments and not a study file's keys.
+
+    An object whose `uses_arguments` is False was made from a study file, whose keys then stay.
+    """
+
+    @wraps(door)
+    def call(*args: P.args, **named: P.kwargs) -> T:
+        try:
+            return door(*args, **named)
+        except DpboError as error:
+            if getattr(args[0], "uses_arguments", True):
+                error.what, error.cause, error.remedy = map(
+                    in_python_words, (error.what, error.cause, error.remedy)
+                )
+                error.args = (error.message(),)
+            raise
+
+    return without_frames(call)
+
+
+def in_python_words(text: str) -> str:
+    """Return the text of a message with the arguments of a Python call instead of a study file's keys."""
+    for ours, theirs in PYTHON_WORDS.items():
+        text = text.replace(ours, theirs)
+    return SECTIONS_PATTERN.sub(r"\1", text)
 
 
 def number_of(key: str, value: Any) -> float:

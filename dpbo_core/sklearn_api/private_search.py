@@ -27,9 +27,16 @@ from dpbo_core.methods.problem import DEFAULT_DELTA
 from dpbo_core.models.estimators import decoded, weight_parameters
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.privacy.release import bounded_score, score_interval
-from dpbo_core.privacy.sensitive import attempted, without_frames
+from dpbo_core.privacy.sensitive import attempted
 from dpbo_core.report.evaluation import EvaluationResult
-from dpbo_core.sklearn_api.arguments import axes_of, number_of, number_or_none, sections_of, whole_number_of
+from dpbo_core.sklearn_api.arguments import (
+    axes_of,
+    number_of,
+    number_or_none,
+    python_door,
+    sections_of,
+    whole_number_of,
+)
 from dpbo_core.sklearn_api.public_encoder import PublicColumns, PublicEncoder
 from dpbo_core.sklearn_api.search_run import Progress, evaluate_search, run_search, set_callbacks, step_shown
 from dpbo_core.sklearn_api.search_study import (
@@ -181,7 +188,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     verbose: int = 0
     error_score: str = "raise"
 
-    @without_frames
+    @python_door
     def fit(
         self,
         X: Any,
@@ -310,7 +317,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         problem = planning_problem(spec, unlisted=prototype.unlisted())
         return advise(replace(problem, positives=public_positives(spec, training)), spec.method, spec.options)
 
-    @without_frames
+    @python_door
     def evaluate(
         self,
         X: Any,

@@ -30,8 +30,8 @@ from dpbo_core.models.isolated_estimator import contained
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.release import bounded_score, score_interval
-from dpbo_core.privacy.sensitive import attempted, without_frames
-from dpbo_core.sklearn_api.arguments import number_of, whole_number_of
+from dpbo_core.privacy.sensitive import attempted
+from dpbo_core.sklearn_api.arguments import number_of, python_door, whole_number_of
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.search_study import described
 from dpbo_core.sklearn_api.tables_in_memory import passed_twice, person_in_memory
@@ -257,7 +257,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
     edition: str = "1"
     ledger: str | None = None
 
-    @without_frames
+    @python_door
     def fit(self, X: Any, y: Any, *, X_public: Any = None, y_public: Any = None) -> Self:
         """Score all candidates, choose one privately, charge the ledger for its name and score; a repeat is free.
 

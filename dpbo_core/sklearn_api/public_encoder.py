@@ -21,6 +21,24 @@ class PublicTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ignore: tuple[str, ...] = ()
     regression: bool = False
 
+    def _fitted_columns(self, X: Any) -> Any:
+        """Return the columns of X that were fitted, in their order; X may be records too, as for a served model."""
+        names = list(getattr(self, "feature_names_in_", ()))
+        if isinstance(X, dict) or (isinstance(X, list) and X and isinstance(X[0], dict)):
+            import pandas as pd
+
+            X = pd.DataFrame(X)
+        own = getattr(X, "column_names", getattr(X, "columns", ()))
+        if names and not len(own):
+            raise StudyInvalid(
+                "X has no column names, and the model was fitted on a table that has them",
+                remedy="pass a data frame with those columns",
+            )
+        if names and {*names} <= {*own}:
+            X = X.select(names) if hasattr(X, "column_names") else X[names]
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return X
+
 
 class PublicEncoder(PublicTransformer):
     """A transformer of a table to numbers: gaps at the training mean, a 0/1 feature for each category of a text."""
@@ -42,8 +60,7 @@ class PublicEncoder(PublicTransformer):
         A row with a number too large to compute with is refused.
         """
         check_is_fitted(self, "_fitted")
-        validate_data(self, X, reset=False, skip_check_array=True)
-        frame = frame_of(X, None, shown_as="X")
+        frame = frame_of(X := self._fitted_columns(X), None, shown_as="X")
         any_label = self._fitted.classes[0] if self._fitted.classes else 0.0  # encoding needs a target, unused here
         frame = frame_of(X, [any_label] * frame.n_records, shown_as="X")
         table = frame.table(target_name=self._target, source="X", texts=self._fitted.text_columns)
@@ -73,8 +90,7 @@ class PublicColumns(PublicTransformer):
     def transform(self, X: Any) -> Any:
         """Return X (r, d) as a data frame with the public table's types; a value that does not fit is refused."""
         check_is_fitted(self, "_fitted")
-        validate_data(self, X, reset=False, skip_check_array=True)
-        frame = frame_of(X, None, shown_as="X")
+        frame = frame_of(X := self._fitted_columns(X), None, shown_as="X")
         return self._fitted.rows(frame.table_with_cells(target_name=self._target, source="X"))
 
     def set_output(self, *, transform: Any = None) -> Self:  # noqa: ARG002  scikit-learn's own signature

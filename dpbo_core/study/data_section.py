@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 from pydantic import BeforeValidator, PlainValidator
 
 from dpbo_core.data.addresses import is_address, parse_address
-from dpbo_core.study.section import PlainList, Section, checked, limited, require
+from dpbo_core.study.section import TUPLE_VALIDATOR, PlainList, Section, checked, limited, require
 
 if TYPE_CHECKING:
     from dpbo_core.data import Table
@@ -307,5 +307,6 @@ def count_of(people: str) -> Any:
 
 Place = Annotated[str, BeforeValidator(_check_place)]
 NRecords = Annotated[int, count_of("records")]
+Names = Annotated[tuple[str, ...], TUPLE_VALIDATOR]
 Labels = Annotated[PlainList, checked(_check_labels)]
 Bounds = Annotated[Mapping[str, tuple[float, ...]], PlainValidator(_pairs), checked(_check_bounds)]

@@ -17,7 +17,13 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code, References
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import MODEL_ROLE, PUBLIC_ROLE, Source, file_source
-from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, STATED_BY_CALLING, STEP_TIMES_HIDDEN
+from dpbo_core.privacy.guarantee import (
+    CALLER_ASSUMPTIONS,
+    ROWWISE_PREDICTIONS,
+    ROWWISE_REMEDY,
+    STATED_BY_CALLING,
+    STEP_TIMES_HIDDEN,
+)
 from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import QueryContext
@@ -64,11 +70,12 @@ def check_accepted(spec: Accepting, plan: PrivacyPlan, unlisted: str) -> None:
     missing = [name for name in plan.guarantee.assumptions if name not in STATED_BY_CALLING | {*spec.accepts}]
     if missing:
         statement = CALLER_ASSUMPTIONS[missing[0]].statement
+        instead = ROWWISE_REMEDY if missing[0] == ROWWISE_PREDICTIONS.name else "choose another method"
         raise AssumptionNotAccepted(
             f"the method assumes {missing[0]!r}: {statement} If that is false, the guarantee is void",
             cause="the study does not accept it by name"
             + (f", and {unlisted} is not on the list of known classes" if unlisted else ""),
-            remedy=f'add accepts = ["{missing[0]}"] to [study] if you can answer for it, or choose another method',
+            remedy=f'add accepts = ["{missing[0]}"] to [study] if you can answer for it, or {instead}',
         )
 
 

@@ -12,18 +12,18 @@ from dpbo_core.study.data_section import (
     BundledSection,
     DataSection,
     Labels,
+    Names,
     NRecords,
     Place,
     Refusal,
     count_of,
 )
-from dpbo_core.study.section import TUPLE_VALIDATOR, limited, require
+from dpbo_core.study.section import limited, require
 
 if TYPE_CHECKING:
     from dpbo_core.study.spec import StudySpec
 
 CANDIDATE_AXIS = "candidate"  # the one axis of a study of predictions
-Names = Annotated[tuple[str, ...], TUPLE_VALIDATOR]
 PUBLIC_FACTS_REFUSAL = Refusal(
     ("n_training", "labels", "bounds"),
     "[data] gives n_training, labels or bounds for a public training set",

@@ -11,6 +11,7 @@ from dpbo_core.study.data_section import (
     BundledSection,
     DataSection,
     Labels,
+    Names,
     NRecords,
     Place,
     Refusal,
@@ -31,10 +32,10 @@ FOREIGN_KEYS = (
         "leave one record a person in each file, and leave n_persons out",
     ),
     Refusal(
-        ("ignore", "missing", "missing_target"),
-        "[data] gives ignore, missing or missing_target for a sensitive training set",
+        ("missing", "missing_target"),
+        "[data] gives missing or missing_target for a sensitive training set",
         "nothing may be fitted to it, not even the mean that would fill a gap",
-        "drop the columns from the files, or fill the gaps there",
+        "fill the gaps in the files",
     ),
     Refusal(
         ("memory_limit", "workers"),
@@ -65,6 +66,7 @@ class SensitiveTrainingSet(DataSection):
         sensitive: "training".
         labels: the classes; a bundled set's own where None.
         bounds: [low, high] of each column, "*" for all others; a bundled set's own where None.
+        ignore: columns that are no features.
     """
 
     foreign: ClassVar[tuple[Refusal, ...]] = FOREIGN_KEYS
@@ -74,6 +76,7 @@ class SensitiveTrainingSet(DataSection):
     sensitive: Literal["training"] = "training"
     labels: Labels | None = None
     bounds: Bounds | None = None
+    ignore: Names | None = None
 
     @property
     def facts(self) -> "TrainingFacts":

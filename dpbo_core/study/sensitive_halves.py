@@ -11,7 +11,7 @@ from dpbo_core.methods.problem import Problem, TrainingFacts
 from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.study.data_split import Halves, validation_table
-from dpbo_core.study.headers import PublicHeader, check_n_validation
+from dpbo_core.study.headers import PublicHeader, check_n_validation, left_out
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.training_set import training_table
 
@@ -23,10 +23,12 @@ class SensitiveHalves(Halves):
         """Return what the study declares, with the columns of the training file's header."""
         section, facts = self.spec.data, self._facts
         tables = section.tables()
-        columns = tuple(self._header().columns if tables is None else tables[0].columns)
+        header, ignored = self._header().columns if tables is None else tables[0].columns, left_out(self.spec)
+        columns = tuple(name for name in header if name not in ignored)
         target, bounds = section.target_column, section.public_bounds
         bias = self.spec.model.bias
         declared = Preprocessing.public(columns, target, labels=facts.classes, bounds=bounds, bias=bias)
+        declared = replace(declared, ignored=ignored)
         return PublicHalf(
             problem=replace(problem, training=replace(facts, feature_names=declared.feature_names)),
             preprocessing=declared,

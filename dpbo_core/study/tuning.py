@@ -213,11 +213,15 @@ def check_first(study: ResolvedStudy, ledger: PrivacyLedger | None, folder: str 
         return
     if problem.unlisted:  # then it is imported anyway
         uncharged(lambda: check_buildable(spec, folder, problem))
-    check_accepted(spec, plan, problem.unlisted)
     cap = opening_cap(spec)
     query = PrivateQuery(
         study.key(""), plan, identified_sources(spec, folder), cap, spec.privacy.max_records_per_person
     )
+    if ledger is not None and ledger.accounts(spec.privacy.dataset):
+        ledger.check_room(query)  # first: no acceptance by the study helps where the open cap has none
+        check_accepted(spec, plan, problem.unlisted)
+        return
+    check_accepted(spec, plan, problem.unlisted)
     if ledger is not None:
         ledger.check_room(query)
     elif cap is None:

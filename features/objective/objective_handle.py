@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from dpbo.features.objective import KIND
 from dpbo.features.objective.price import ObjectivePrice, Score
@@ -26,7 +26,8 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
-from dpbo_core.privacy.sensitive import messages, without_frames
+from dpbo_core.privacy.sensitive import messages
+from dpbo_core.sklearn_api.arguments import python_door
 from dpbo_core.study import ObjectiveSection, StudySpec
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.data_split import FileSplit
@@ -100,12 +101,14 @@ def _key(spec: StudySpec, section: ObjectiveSection, training: str) -> QueryKey:
 class ObjectiveHandle(ABC):
     """A private objective as a search calls it. It says nothing of the records."""
 
+    uses_arguments: ClassVar[bool] = True  # rather than a study file, whose keys messages then name
+
     @property
     @abstractmethod
     def _session(self) -> ScoreSession:
         """The session that charges, draws and records the private scores."""
 
-    @without_frames
+    @python_door
     def __call__(self, params: Mapping[str, Any]) -> float:
         """Return the private score at `params` as a number, larger being better; NaN if `ask` gives a score without
         value.
@@ -115,7 +118,7 @@ class ObjectiveHandle(ABC):
         value = self.ask(params).value
         return math.nan if value is None else value
 
-    @without_frames
+    @python_door
     def ask(self, params: Mapping[str, Any]) -> Score:
         """The private score at `params` with noise and 90% interval, drawn at the first request, then repeated.
 
@@ -127,7 +130,7 @@ class ObjectiveHandle(ABC):
         """
         return self._session.ask(params)
 
-    @without_frames
+    @python_door
     def submit(self, model: Any) -> Score:
         """The private score of your fitted model, using up one score; the same model again: the same, at no cost.
 
@@ -149,7 +152,7 @@ class ObjectiveHandle(ABC):
 
         return self._session.submit(build_silenced(made, model, scored=self._session.scored))
 
-    @without_frames
+    @python_door
     def submit_predictions(self, predictions: Any, *, name: str) -> Score:
         """Return the private score of predictions made elsewhere, using up one score; under the same name again:
         the same, at no cost.
@@ -170,14 +173,14 @@ class ObjectiveHandle(ABC):
         table = predictions_in_memory(opened.spec, predictions, columns)
         return self._session.submit(submitted_predictions(opened.public, columns, name, table))
 
-    @without_frames
+    @python_door
     def best(self) -> dict[str, Any]:
         """Return the best hyperparameters so far, by the released scores' posterior mean; with `choice_share`, by
         one private draw that the scores' price holds, made at the first call and repeated.
         """
         return self._session.best()
 
-    @without_frames
+    @python_door
     def close(self) -> Release:
         """Record the scores, and a choice that was paid for, as the release; no more are drawn."""
         return self._session.close()
@@ -205,6 +208,8 @@ class StudyObjective(ObjectiveHandle):
         path: the study file, with [objective].
         ledger: the ledger's URL; where None that of the command.
     """
+
+    uses_arguments: ClassVar[bool] = False
 
     def __init__(self, path: str | Path, ledger: str | None = None) -> None:
         here = ledger_url(ledger)

@@ -206,7 +206,17 @@ def expected_scores(spec: StudySpec, folder: Path) -> str:
     return f"{each}; {total}" + (f". {price.useless}" if price.useless else "")
 
 
-QUERY = DeclaredQuery(objective_shown, expected=expected_scores)
+QUERY = DeclaredQuery(
+    objective_shown,
+    round_prefix=score_name(0).removesuffix("0"),
+    round_name="score",
+    unreleased=(
+        "its scores were returned as they were asked for, and close() was not called",
+        "scores can still be asked for, or the search ended without close()",
+        "call close() on the objective: it records all scores as one release, at no further cost",
+    ),
+    expected=expected_scores,
+)
 
 
 @dataclass(frozen=True)

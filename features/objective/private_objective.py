@@ -16,8 +16,7 @@ from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.advice.choosing import AUTO
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.privacy.sensitive import without_frames
-from dpbo_core.sklearn_api.arguments import number_of, whole_number_of
+from dpbo_core.sklearn_api.arguments import number_of, python_door, whole_number_of
 from dpbo_core.sklearn_api.search_study import split_of, two_tables
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.resolve import planning_problem
@@ -90,6 +89,7 @@ class PrivateObjective(ObjectiveHandle):
     edition: str = "1"
     random_state: int | None = 0
 
+    @python_door
     def __post_init__(self) -> None:
         self.section = ObjectiveSection(
             scores=whole_number_of("n_scores", self.n_scores),
@@ -100,7 +100,7 @@ class PrivateObjective(ObjectiveHandle):
         self.method, self.options = AUTO, None
         self.n_steps, self.n_candidates = self.section.scores, 1
 
-    @without_frames
+    @python_door
     def fit(
         self,
         X: Any,

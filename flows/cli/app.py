@@ -149,7 +149,7 @@ def print_first() -> None:
     screen.facts(COMMANDS)
     screen.say("\nNo data at hand: dpbo tune --example, on bundled data, in an empty folder.")
     screen.say("All commands: dpbo --help. One of them: dpbo tune --help.")
-    screen.say("From Python: from dpbo_core import PrivateSearch; help(PrivateSearch).")
+    screen.say("From Python: from dpbo import PrivateSearch; help(PrivateSearch).")
     screen.say("For a screen reader: --plain, before or after a command, or DPBO_PLAIN=1.")
 
 

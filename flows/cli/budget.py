@@ -136,7 +136,7 @@ def account_json(account: DatasetAccount) -> dict[str, Any]:
                 "asked_by": entry.asked_by,
                 "standing": DECLARED_STANDING if entry.declared else "",
             }
-            | ({} if (n := n_looks(entry)) is None else {"looks": n})
+            | {f"{name}s": n for name, n in rounds(entry)}
             for entry in account.entries
         ],
     }
@@ -175,7 +175,7 @@ def print_accounts(accounts: tuple[DatasetAccount, ...]) -> None:
 def _unfinished(entries: Sequence[Entry]) -> Iterator[str]:
     """A line for each charge without a release, with its date and what to do; running watches are left out."""
     for entry in entries:
-        if entry.released_at is None and n_looks(entry) is None:
+        if entry.released_at is None and not rounds_text(entry):
             which, when = f"{named(entry.study)}:{named(entry.edition)}", named(entry.reserved_at[:10])
             yield (
                 f"{which} was charged on {when} and has no release yet. If it is not running, run it again: "
@@ -219,9 +219,9 @@ def _bar(account: Account, screen: Screen) -> str:
 
 
 def _cells(entry: Entry) -> tuple[str, ...]:
-    n = n_looks(entry)
-    unfinished = "taken over" if entry.taken_over else "not finished"
-    unreleased = unfinished if n is None else f"open, {looks(n)}"
+    unreleased = "taken over" if entry.taken_over else "not finished"
+    if rounds_text(entry):
+        unreleased = f"open, {rounds_text(entry)}"
     return (
         named(entry.study),
         named(entry.edition),
@@ -232,15 +232,15 @@ def _cells(entry: Entry) -> tuple[str, ...]:
     )
 
 
-def n_looks(entry: Entry) -> int | None:
-    """Return how many looks (private checks) a running watch has had; None for other entries and ended watches."""
+def rounds(entry: Entry) -> tuple[tuple[str, int], ...]:
+    """Return the name and number of an open query's rounds, such as a watch's looks; () for any other entry."""
     query = rounds_of(entry.method)
-    return None if query is None or entry.released_at is not None else query.n_rounds(entry.recorded)
+    return () if query is None or entry.released_at else ((query.round_name, query.n_rounds(entry.recorded)),)
 
 
-def looks(n: int) -> str:
-    """Return a number of looks in words, such as "2 looks"."""
-    return f"{n:,} look{'s' * (n != 1)}"
+def rounds_text(entry: Entry) -> str:
+    """Return the number of an open query's rounds in words, such as "2 looks"; "" for any other entry."""
+    return "".join(f"{n:,} {name}{'s' * (n != 1)}" for name, n in rounds(entry))
 
 
 def forecasts_json(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...]) -> dict[str, Any]:

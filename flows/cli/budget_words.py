@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from dpbo.flows.cli.budget import account_json, budget_app, looks, n_looks
+from dpbo.flows.cli.budget import account_json, budget_app, rounds_text
 from dpbo.flows.cli.running import accounts_here, own_ledger
 from dpbo.flows.cli.terminal import Screen, named, print_json, print_sentence
 from dpbo.flows.cli.words import AsJson, lines_of, writing
@@ -162,18 +162,14 @@ def keys(word: Annotated[Literal["new"], typer.Argument(help="new: create a key 
 @budget_app.command()
 def charge(
     dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
-    what: Annotated[str, typer.Option(help="What the other tool is asked, in words.")],
+    what: Annotated[str, typer.Option(help="The other tool, and what it is asked, in words.")],
     epsilon: Annotated[float | None, typer.Option(help="The price's ε, with --delta.")] = None,
-    delta: Annotated[float, typer.Option(help="δ of the price; of --rdp and --event, the part that is cut.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="δ of the price; of --event, the part that is cut.")] = 0.0,
     rho: Annotated[float | None, typer.Option(help="The price's ρ (zCDP).")] = None,
-    rdp: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A Rényi curve: JSON with orders and costs.")
-    ] = None,
     event: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A dp_accounting event: JSON with class_name and its fields."),
+        typer.Option(metavar="FILE", help="JSON of a dp_accounting event, or of a Rényi curve: orders and costs."),
     ] = None,
-    tool: Annotated[str, typer.Option(help="The tool that runs, and its version.")] = "",
     name: Annotated[str, typer.Option("--id", help="Your name for this spend; it is charged once.")] = "",
     already_happened: Annotated[
         bool, typer.Option("--already-happened", help="Record it even beyond the cap.")
@@ -183,8 +179,13 @@ def charge(
     """Book a spend of another tool before it runs. The price is as you declare it; nothing is refunded."""
     from dpbo_core.ledger.outside_spends import Budget
 
-    curve = None if rdp is None else _json_of(rdp)
-    parsed, moves = (None, None) if event is None else read_event(event)
+    curve, parsed, moves = None, None, None
+    if event is not None:
+        document = _json_of(event)
+        if isinstance(document, dict) and "orders" in document:
+            curve = document
+        else:
+            parsed, moves = read_event(event)
     spend = Budget(dataset, own_ledger().url).charge(
         what=what,
         epsilon=epsilon,
@@ -194,7 +195,6 @@ def charge(
         event=parsed,
         replaced_moves=moves,
         name=name,
-        tool=tool,
         already_happened=already_happened,
     )
     if json:
@@ -363,6 +363,6 @@ def _time_in_words(entry: Entry) -> str:
     moment = (entry.released_at or entry.reserved_at)[:16].replace("T", " ")
     if entry.released_at is not None:
         return f"released {moment}"
-    if (n := n_looks(entry)) is not None:
-        return f"open since {moment}, {looks(n)}"
+    if rounds_text(entry):
+        return f"open since {moment}, {rounds_text(entry)}"
     return f"charged {moment}, not released (at work, or to be run again)"

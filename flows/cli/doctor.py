@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import typer
 from packaging.requirements import Requirement
 
-from dpbo.flows.cli.budget import n_looks
+from dpbo.flows.cli.budget import rounds_text
 from dpbo.flows.cli.running import accounts_here, is_there
 from dpbo.flows.cli.terminal import Screen, named, print_sentence
 from dpbo.flows.prefect_runtime.prefect_process import LOOPBACK_HOST, answers, start_failure
@@ -173,7 +173,7 @@ def _budget(account: Account) -> Finding:
     last = list(balances(account, lambda entry: entry is account.entries[-1]))
     share = last[0].share if last else 0.0
     spent = f"{share:.0%} of ε = {account.budget.epsilon_units / 1e12:g} spent"
-    open_ended = sum(entry.released_at is None and n_looks(entry) is None for entry in account.entries)
+    open_ended = sum(entry.released_at is None and not rounds_text(entry) for entry in account.entries)
     if open_ended:
         return Finding(
             name, "note", f"{spent}; {open_ended} not finished", "run those studies again: they continue"

@@ -12,7 +12,7 @@ import numpy as np
 import tomli_w
 import typer
 
-from dpbo.flows.cli.public_notices import IDENTIFIER_PATTERN, notices
+from dpbo.flows.cli.public_notices import check_ignored, column_uses, notices, reason_left_out
 from dpbo.flows.cli.sensitive_init import print_sensitive, sensitive_study
 from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.terminal import Screen, named
@@ -21,7 +21,7 @@ from dpbo_core.data import Preprocessing, Table, check_columns, check_target, re
 from dpbo_core.data.features import MAX_CATEGORIES, present_mask
 from dpbo_core.data.number_forms import detect_form
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
-from dpbo_core.data.values import Column, is_text, numbers, shown, sorted_values
+from dpbo_core.data.values import is_text, numbers, shown, sorted_values
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import PUBLIC_ROLE, file_source
 from dpbo_core.methods.problem import DEFAULT_DELTA
@@ -80,13 +80,17 @@ def init(
     sensitive: Annotated[
         bool, typer.Option("--sensitive", help="One file, which is SENSITIVE: train privately on it.")
     ] = False,
-    out: Annotated[
-        Path, typer.Option(help="The study file to write; an existing file is never overwritten.")
-    ] = DEFAULT_FILE,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="A column to leave out; give it once for each column."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The study file to write.")] = DEFAULT_FILE,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing study file.")] = False,
 ) -> None:
     """Write a study file for two data files, or for one sensitive one; charges nothing."""
+    ignored = tuple(ignore or ())
     if sensitive:
-        _init_sensitive(training, validation, target, person, out)
+        _init_sensitive(training, validation, target, person, ignored, out, force=force)
         return
     if validation is None:
         raise StudyInvalid(
@@ -98,12 +102,24 @@ def init(
     people, name = None if person is None else stated_people(person), None if out == DEFAULT_FILE else out.stem
     table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
     target = target or list(table.columns)[-1]
-    text = study_text((training, validation), table, target=target, name=name, folder=out.parent, people=people)
-    _write(out, text)
-    print_written(read_study(out), out, notices(training, table, target, people and people[0]))
+    text = study_text(
+        (training, validation), table, target=target, name=name, folder=out.parent, people=people, ignored=ignored
+    )
+    _write(out, text, force=force)
+    spec = read_study(out)
+    print_written(spec, out, notices(training, table, target, people and people[0]), column_uses(table, spec))
 
 
-def _init_sensitive(table: Path, other: Path | None, target: str | None, person: str | None, out: Path) -> None:
+def _init_sensitive(
+    table: Path,
+    other: Path | None,
+    target: str | None,
+    person: str | None,
+    ignored: tuple[str, ...],
+    out: Path,
+    *,
+    force: bool,
+) -> None:
     """Write a study that trains privately on one sensitive table, of which the header and the length are read."""
     if other is not None or target is None or person is not None:
         raise StudyInvalid(
@@ -112,15 +128,16 @@ def _init_sensitive(table: Path, other: Path | None, target: str | None, person:
             remedy="write dpbo init ONE.csv --sensitive --target COLUMN, one record a person",
         )
     name = public_name(table, target) if out == DEFAULT_FILE else out.stem
-    text, features = sensitive_study(table, target, name=name, folder=out.parent)
-    _write(out, text)
-    print_sensitive(out, table, target, features)
+    text, features = sensitive_study(table, target, name=name, folder=out.parent, ignored=ignored)
+    _write(out, text, force=force)
+    print_sensitive(out, table, target, features, ignored)
 
 
-def _write(out: Path, text: str) -> None:
-    """Write a new study file whose first line names its JSON Schema, and that schema beside it, for editors."""
-    with writing(f"the study file {str(out)!r}", remedy="give another --out"):
-        with out.open("x", encoding="utf-8") as file:
+def _write(out: Path, text: str, *, force: bool) -> None:
+    """Write a study file whose first line names its JSON Schema, and that schema beside it, for editors."""
+    remedy = "give another --out, or --force to overwrite it"
+    with writing(f"the study file {str(out)!r}", remedy=remedy):
+        with out.open("w" if force else "x", encoding="utf-8") as file:
             file.write(f"#:schema ./{SCHEMA_FILE}\n{text}")
         schema = json.dumps(study_schema(), indent=1, ensure_ascii=False)
         replace_atomically(out.with_name(SCHEMA_FILE), schema.encode(), mode=0o644)
@@ -134,6 +151,7 @@ def study_text(
     name: str | None,
     folder: Path,
     people: tuple[str, int] | None = None,
+    ignored: tuple[str, ...] = (),
 ) -> str:
     """Return the text of a study file for two data files; of the sensitive one only the header and length are read.
 
@@ -146,6 +164,7 @@ def study_text(
         folder: where the study file will stand; its paths are relative to it.
         people: the column that says whose a record is, and how many people the validation file is about, which is
             public and so not counted; None guarantees to each record by itself.
+        ignored: columns to leave out beside those that do not serve.
 
     Raises:
         StudyInvalid: a file that cannot serve.
@@ -167,8 +186,9 @@ def study_text(
         privacy, counted = {"person": person}, {"n_persons": n_persons}
         no_features.append(person)
     others = [column for column in table.columns if column not in no_features]
-    ignored = [column for column in others if _identifies(table, column)]
-    gaps = any(not present_mask(table.columns[column]).all() for column in others if column not in ignored)
+    check_ignored(ignored, others)
+    left_out = [column for column in others if column in ignored or reason_left_out(table, column)]
+    gaps = any(not present_mask(table.columns[column]).all() for column in others if column not in left_out)
     model, space = _model(table, target)
     dataset = public_name(validation, target)
     data: dict[str, object] = {
@@ -177,7 +197,7 @@ def study_text(
         **counted,
         "target": target,
     }
-    data |= ({"ignore": ignored} if ignored else {}) | ({"missing": "mean"} if gaps else {})
+    data |= ({"ignore": left_out} if left_out else {}) | ({"missing": "mean"} if gaps else {})
     data |= {} if labelled.all() else {"missing_target": "drop"}
     tables: dict[str, dict[str, object]] = {
         "study": {"name": name or dataset, "method": "auto"},
@@ -190,7 +210,7 @@ def study_text(
     }
     spec = StudySpec.from_dict(tables)  # what it writes, it can read
     Preprocessing.fit(
-        table.without([*ignored, *no_features[1:]]),
+        table.without([*left_out, *no_features[1:]]),
         target,
         unit_ball=spec.model.linear,
         regression=spec.model.regression,
@@ -277,20 +297,6 @@ def check_column_of_persons(table: Table, person: str, target: str) -> None:
         )
 
 
-def _identifies(table: Table, column: str) -> bool:
-    """Return whether a column seems to identify records (by values, order or name), is empty, or has infinity."""
-    values = table.columns[column]
-    n_values = len(sorted_values(values))
-    many = n_values > MAX_CATEGORIES or (is_text(values) and len(values) == n_values > MIN_REGRESSION_VALUES)
-    named_so = is_text(values) or IDENTIFIER_PATTERN.search(column) is not None or _counts(values)
-    return (many and named_so) or not present_mask(values).any() or bool(np.isinf(numbers(values)).any())
-
-
-def _counts(values: Column) -> bool:
-    """Return whether a column holds whole numbers that grow from row to row, as a row's number does."""
-    return not is_text(values) and bool((np.diff(values) > 0).all() and (values == np.rint(values)).all())
-
-
 def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, object]]:
     """The tables [model] and [space] that fit the target's values; refused if there are none, or too many texts.
 
@@ -334,8 +340,10 @@ def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, obje
     return model, forest
 
 
-def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]) -> None:
-    """Print what `dpbo init` wrote, its notices about the public file, and the next command."""
+def print_written(
+    spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]], uses: Iterable[tuple[str, str]]
+) -> None:
+    """Print what `dpbo init` wrote, its notices about the public file, the use of each column, the next command."""
     screen, data, model = Screen(), spec.data, spec.model
     screen.say(
         f"[bold]{named(out)}[/] is written. Of the validation file only the header and the number of records were "
@@ -349,7 +357,7 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
     if data.divided is not None:
         facts = [("predicts", named(data.target_column)), *facts, ("protects", _protected(spec.privacy, data))]
     report = "" if spec.evaluation is None else f"; a report on the model ε = {spec.evaluation.epsilon:g}"
-    facts.append(("price", f"ε = {spec.privacy.epsilon:g}, δ = {delta:g}{report}"))
+    facts.append(("price", f"ε = {spec.privacy.epsilon:g}, δ at most {delta:g}{report}"))
     if spec.budget is not None:
         cap = f"ε = {spec.budget.epsilon:g}, δ = {spec.budget.delta:g}"
         facts.append(("cap", f"{cap} for all studies of {named(repr(spec.privacy.dataset))}, set once"))
@@ -357,15 +365,12 @@ def print_written(spec: StudySpec, out: Path, noticed: Iterable[tuple[str, str]]
     if spec.privacy.person is None and "people" not in dict(noticed):
         facts.append(("people", "if a column says whose a record is, --person COLUMN=N protects people"))
     if data.ignored:
-        left_out = ", ".join(named(name) for name in data.ignored)
-        facts.append(("left out", f"{left_out}: empty, infinite, an identifier, or a text of too many values"))
-        facts.append(
-            ("pipeline", 'of your own in risk_model.py takes them as they are: estimator = "risk_model:pipeline"')
-        )
-    if data.fills_gaps:
-        facts.append(("gaps", "filled with the training file's means"))
+        hint = 'of your own in risk_model.py takes what is left out as it is: estimator = "risk_model:pipeline"'
+        facts.append(("pipeline", hint))
     facts += noticed
     screen.facts(facts)
+    screen.say("\nEach column of the public file:\n")
+    screen.facts(uses)
     screen.say(
         "\nRead it through: price, cap and who is protected are yours to choose. Make sure that nobody in the "
         "validation file is in the training file. Then:\n"

@@ -16,12 +16,20 @@ import typer
 from dpbo.flows.cli.running import ledger_here, ledger_path
 from dpbo.flows.cli.studies import check_public_here, feature_study
 from dpbo.flows.cli.terminal import Screen, named, print_result
-from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, BudgetRefused, DpboError, NoBudget, StudyInvalid
+from dpbo_core.errors import (
+    AssumptionNotAccepted,
+    BudgetExceeded,
+    BudgetRefused,
+    DpboError,
+    NoBudget,
+    SpendUseless,
+    StudyInvalid,
+)
 from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.ledger.address import is_read_only
 from dpbo_core.ledger.name_patterns import is_pattern
 from dpbo_core.methods import METHODS, method_named
-from dpbo_core.methods.advice.advise import Advice, MethodAdvice, enough
+from dpbo_core.methods.advice.advise import Advice, MethodAdvice, enough, why_useless
 from dpbo_core.methods.advice.expected_loss import UNKNOWN_AGREEMENT
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.privacy.certified import QUERIES
@@ -88,6 +96,8 @@ def plan(studies: Sequence[Path], *, every_method: bool, rehearse: bool, event: 
             report = planned(query, evaluated, grouping, account)
             score = _score_of_report(resolved, evaluated.kind.metrics)
 
+    if refusal is None and price is not None and not price.paid and not spec.privacy.anyway:
+        refusal = _useless(resolve(spec, folder), public, report)
     asked = dict(_sections_asked(spec, folder))
 
     def document() -> dict[str, Any]:
@@ -107,14 +117,18 @@ def plan(studies: Sequence[Path], *, every_method: bool, rehearse: bool, event: 
     def screen() -> None:
         if every_method:
             print_every_method(spec, advice, [*asked.items(), *_charges(refusal, report, score)])
+        elif isinstance(refusal, StudyInvalid):  # said on standard error, and no method is to blame
+            _print_head(Screen(), spec, advice)
         else:
             print_advice(spec, advice, [*asked.items(), *_charges(refusal, report, score)], price)
+            path = named(shlex.quote(str(study)))
+            Screen().say(f"For every method with its numbers, run dpbo plan {path} --all.")
         capped = price is None or price.account is not None
-        if refusal is not None or not _is_all_noise(advice):
+        if not _is_all_noise(advice) or not isinstance(refusal, SpendUseless | None):
             Screen().say(_next_step(study, spec, advice, report, refusal, capped=capped))
 
     print_result(document, screen)
-    if isinstance(refusal, BudgetRefused | AssumptionNotAccepted):
+    if refusal is not None and _is_on_screen(refusal):
         raise typer.Exit(refusal.exit_code)
     if refusal is not None:
         raise refusal
@@ -160,6 +174,14 @@ def _refusal(spec: StudySpec, folder: Path, public: PublicHalf | None) -> DpboEr
     return None
 
 
+def _useless(study: ResolvedStudy, public: PublicHalf | None, report: EvaluationPlan | None) -> DpboError | None:
+    """Return the error with which `dpbo tune` refuses to spend on mostly noise; None if the plan expects more."""
+    problem = study.problem if public is None else public.problem
+    reason = why_useless(study.method, problem, study.plan)
+    reason = reason or ("" if report is None else report.expected.warning)
+    return SpendUseless(reason) if reason else None
+
+
 def _next_step(
     path: Path,
     spec: StudySpec,
@@ -176,7 +198,7 @@ def _next_step(
     ]
     verdicts += [] if report is None else [report.expected.verdict]
     if refusal is not None or "refused" in verdicts or ("useless" in verdicts and not spec.privacy.anyway):
-        return "Next: change the study as described above; dpbo tune refuses it as it is."
+        return "Next: change the study; dpbo tune refuses it as it is."
     if not capped:
         dataset = named(shlex.quote(spec.privacy.dataset))
         return f"Next: dpbo budget set {dataset} --epsilon 5 --delta 1e-5"
@@ -192,7 +214,6 @@ def print_advice(
     screen.facts([*([] if advice.best is None else _expectations(spec, advice, advice.best, price)), *more])
     screen.say()
     _print_choice(screen, spec, advice)
-    screen.say("For every method with its numbers, run dpbo plan STUDY.toml --all.")
 
 
 def print_every_method(spec: StudySpec, advice: Advice, more: Iterable[tuple[str, str]] = ()) -> None:
@@ -278,8 +299,8 @@ def _named_method(spec: StudySpec, advice: Advice, best: MethodAdvice | None) ->
 
 
 def _outcome(line: MethodAdvice) -> str:
-    error = f"reported score ±{line.expected_error:.1g}"
-    if line.options.get("score_share") == 0.0:
+    error = f"reported score ±{line.score_error:.1g}"
+    if line.options.get("score_share") == 0.0 or line.score_error == 0.0:
         error = "no score of its own"
     if line.regret_caption == UNKNOWN_AGREEMENT:
         return f"{error}; the distance of its choice from the best is unknown"
@@ -301,9 +322,15 @@ def _charges(
         yield "report", text.replace("_", " ").replace(" auc", " AUC").removesuffix("; ")
     if score:
         yield "its score", named(score)
-    if isinstance(refusal, BudgetRefused | AssumptionNotAccepted):  # any other is told as tune tells it
+    if refusal is not None and _is_on_screen(refusal):
         name, words = ("room", "does not fit") if isinstance(refusal, BudgetExceeded) else ("refused", "as it is")
         yield name, f"[red]{words}[/]: {named(refusal.what)}. To change: {named(refusal.remedy)}"
+
+
+def _is_on_screen(refusal: DpboError) -> bool:
+    """Return whether a refusal has a line on the plan's screen; any other is told as tune tells it."""
+    budget = isinstance(refusal, BudgetRefused) and not isinstance(refusal, SpendUseless)
+    return budget or isinstance(refusal, AssumptionNotAccepted)
 
 
 def _beside(line: MethodAdvice) -> str:

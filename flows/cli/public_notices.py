@@ -18,11 +18,14 @@ from dpbo_core.data.features import MAX_CATEGORIES, present_mask
 from dpbo_core.data.number_forms import ambiguous_number, detect_form
 from dpbo_core.data.read_mode import PUBLIC_FILE
 from dpbo_core.data.values import Column, is_text, numbers, shown, sorted_values, value_column
+from dpbo_core.study import StudySpec
+from dpbo_core.study.section import require
 
 IDENTIFIER_PATTERN = re.compile(
     r"(?:^|[\W_])(?:id|key|nr|mrn|uuid|person|patient|customer|user|subject)$", re.IGNORECASE
 )
 ROWS_PER_PERSON = 1.2  # rows of a person
+MIN_DISTINCT_TEXTS = 20  # records of a small table, beyond which a text that differs in each identifies them
 MIN_NUMBERS = 10  # different numbers of a column of numbers
 N_LINES_EXAMINED = 1000  # that are looked at
 
@@ -46,6 +49,53 @@ def notices(training: Path, table: Table, target: str, person: str | None) -> It
         elif is_text(values) and (form := detect_form(values)) is not None:
             yield "texts", f"{named(column)} holds {form}"
         yield from _among_numbers(column, values[present_mask(values)])
+
+
+def column_uses(table: Table, spec: StudySpec) -> Iterator[tuple[str, str]]:
+    """Yield each column of the PUBLIC table with what the study uses it for, or why it leaves the column out."""
+    for column, values in table.columns.items():
+        n_gaps = int(len(values) - present_mask(values).sum())
+        kind, filling = "a number", "the mean"
+        if is_text(values):
+            kind, filling = f"a text of {len(sorted_values(values))} values", "the share of each value"
+        gaps = f"{n_gaps:,} gap{'s' if n_gaps > 1 else ''}"
+        use = f"{kind}; {gaps}, filled with {filling}" if n_gaps else kind
+        if column == spec.data.target_column:
+            use = "the target"
+        elif column == spec.privacy.person:
+            use = "whose record it is; no feature"
+        elif column in spec.data.ignored:
+            use = f"left out: {reason_left_out(table, column) or 'you asked for it'}"
+        yield named(column), named(use)
+
+
+def check_ignored(ignored: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse to leave out what is not among the `columns` that could be features; no other column is named."""
+    for name in ignored:
+        require(
+            name in columns,
+            f"--ignore {name!r} is no column that could be left out",
+            cause="the name is misspelt, or it is the target or the column of people",
+            remedy="write it as in the file's header",
+        )
+
+
+def reason_left_out(table: Table, column: str) -> str:
+    """Return why a column of the PUBLIC table is no feature; "" if it is one."""
+    values = table.columns[column]
+    n_values = len(sorted_values(values))
+    if not present_mask(values).any():
+        return "it is empty"
+    if np.isinf(numbers(values)).any():
+        return "it has an infinite value"
+    if n_values > MAX_CATEGORIES or (is_text(values) and len(values) == n_values > MIN_DISTINCT_TEXTS):
+        if is_text(values):
+            return f"a text of {n_values:,} values"
+        if IDENTIFIER_PATTERN.search(column) is not None:
+            return "its name is that of an identifier"
+        if (np.diff(values) > 0).all() and (values == np.rint(values)).all():
+            return "it numbers the rows"
+    return ""
 
 
 def _separator(training: Path) -> Iterator[tuple[str, str]]:

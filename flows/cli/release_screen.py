@@ -4,15 +4,13 @@ import json
 import shlex
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.stores import MLFLOW_PAGE, Stores
-from dpbo.tasks.reporting.budget_alert import account_line
-from dpbo.tasks.reporting.document import NO_NUMBER, Document, Fact, Figure, Table
+from dpbo.tasks.reporting.document import NO_NUMBER, Document, Figure, Table
 from dpbo.tasks.reporting.release_document import REPAIRED_HINT, release_document
 from dpbo.tasks.reporting.report_document import repair_document
 from dpbo_core.errors import printable
@@ -106,17 +104,10 @@ def document_of(result: "StudyResult | EvaluationResult", account: Account | Non
     return release_document(
         release,
         replayed=result.replayed,
-        budget="" if account is None else account_line(account, study=release.study),
+        account=account,
         look=look,
         best=getattr(result, "best_threshold", None),
     )
-
-
-def before_report(released: Document) -> Document:
-    """Return a search's document as it stands above the report on its model, which gives verdict and figures."""
-    answers = tuple(fact for fact in released.answers if fact.name not in ("verdict", "same answer for all"))
-    note = "the score that the choice was made by; the report below was drawn apart and is the figure to quote"
-    return replace(released, answers=answers, facts=(Fact("score", note), *released.facts))
 
 
 def print_report(result: "EvaluationResult", tracked: "Tracked | None", account: Account) -> Document:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import tomli_w
 
+from dpbo.flows.cli.public_notices import check_ignored
 from dpbo.flows.cli.terminal import Screen, named
 from dpbo_core.data import check_target, read_header
 from dpbo_core.data.header import column_count_text
@@ -26,7 +27,9 @@ SPACE = (
 )
 
 
-def sensitive_study(table: Path, target: str, *, name: str, folder: Path) -> tuple[str, tuple[str, ...]]:
+def sensitive_study(
+    table: Path, target: str, *, name: str, folder: Path, ignored: tuple[str, ...] = ()
+) -> tuple[str, tuple[str, ...]]:
     """Return the text of a study file for one sensitive table, and the columns whose bounds are to be filled in.
 
     Args:
@@ -34,13 +37,15 @@ def sensitive_study(table: Path, target: str, *, name: str, folder: Path) -> tup
         target: the column to predict.
         name: of the study and its dataset.
         folder: where the study file will stand.
+        ignored: columns to leave out.
 
     Raises:
         StudyInvalid: the header has no such target, or holds a number; it repeats no name.
     """
     header = read_header(table, mode=SENSITIVE_FILE, shown_as=str(table))
     check_target(header.columns, target, mode=SENSITIVE_FILE)
-    features = tuple(column for column in header.columns if column != target)
+    check_ignored(ignored, [column for column in header.columns if column != target])
+    features = tuple(column for column in header.columns if column not in (target, *ignored))
     n_values = sum(not isinstance(canonical_text(column), str) for column in features)
     if n_values:
         raise StudyInvalid(
@@ -48,17 +53,24 @@ def sensitive_study(table: Path, target: str, *, name: str, folder: Path) -> tup
             cause="the header line is missing, and the first record would stand in the study as names",
             remedy="write the column names in the first line",
         )
-    return "".join(_lines(table, target, features, header.n_records, name, folder)), features
+    return "".join(_lines(table, target, features, ignored, header.n_records, name, folder)), features
 
 
 def _lines(
-    table: Path, target: str, features: tuple[str, ...], n_records: int, name: str, folder: Path
+    table: Path,
+    target: str,
+    features: tuple[str, ...],
+    ignored: tuple[str, ...],
+    n_records: int,
+    name: str,
+    folder: Path,
 ) -> Iterator[str]:
     yield tomli_w.dumps({"study": {"name": name, "method": "auto"}})
     yield f"\n{tomli_w.dumps({'privacy': {'dataset': name, 'epsilon': EPSILON}})}"
     yield f"\n{tomli_w.dumps({'budget': {'epsilon': CAP, 'delta': 1e-5}})}"
     data = {"sensitive": "training", "training": os.path.relpath(table, folder), "n_training": n_records}
-    yield f"\n{tomli_w.dumps({'data': data | {'target': target}})}"
+    data |= {"target": target} | ({"ignore": list(ignored)} if ignored else {})
+    yield f"\n{tomli_w.dumps({'data': data})}"
     yield "labels = []                          # FILL IN the two classes of the target, [0, 1] say\n"
     yield "\n[data.bounds]                        # FILL IN [low, high] of each column, from public knowledge;\n"
     yield "                                     # what lies outside is moved to the bound\n"
@@ -68,7 +80,9 @@ def _lines(
     yield "\n[search]\nsteps = 8\n"
 
 
-def print_sensitive(out: Path, table: Path, target: str, features: tuple[str, ...]) -> None:
+def print_sensitive(
+    out: Path, table: Path, target: str, features: tuple[str, ...], ignored: tuple[str, ...]
+) -> None:
     """Print what was written, a line for each column, and what to fill in before the next command."""
     screen = Screen()
     screen.say(
@@ -79,10 +93,11 @@ def print_sensitive(out: Path, table: Path, target: str, features: tuple[str, ..
         [
             (named(target), "the target: fill in its two classes as labels"),
             *((named(column), named("a number: fill in its public bounds [low, high]")) for column in features),
+            *((named(column), "left out: you asked for it") for column in ignored),
         ]
     )
     screen.say(
         "\nThe model is trained privately: every record is protected, and hyperparameters, model and score are "
-        "released. Fill in labels and bounds from public knowledge, never from the records; remove from the file "
-        f"what is no number. Then:\n\n  dpbo plan {named(out)}"
+        "released. Fill in labels and bounds from public knowledge, never from the records; leave out what is "
+        f"no number with --ignore COLUMN. Then:\n\n  dpbo plan {named(out)}"
     )

@@ -10,7 +10,6 @@ from dpbo.flows.cli.release_screen import document_of, print_document, print_not
 from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.terminal import print_json, print_result
 from dpbo.flows.cli.words import Explain, writing
-from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -119,7 +118,7 @@ def save_page(release: Release, account: Account, file: Path) -> None:
 
     with TemporaryDirectory() as scratch:
         pictures, _ = save_pictures(release, account, Path(scratch))
-        text = page(release, pictures, budget=account_line(account, study=release.study))
+        text = page(release, pictures, account)
     with writing(f"the file {str(file)!r}"):
         replace_atomically(file, text.encode())
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from dpbo.flows.cli.first_look import no_study
 from dpbo.flows.cli.release_screen import (
-    before_report,
     document_of,
     evaluated_json,
     place,
@@ -194,8 +193,6 @@ def print_tuned(tuned: Tuned, account: Account) -> tuple[Document, Document | No
     """Print a release, and its evaluation's report if there is one, as `dpbo tune` shows them; their documents."""
     result = tuned.result
     released = document_of(result, account, look=view_hint(result.release, tuned.tracked))
-    if tuned.evaluation is not None:
-        released = before_report(released)
     print_document(released)
     if tuned.tracked is not None and tuned.tracked.model_uri:
         print_registered(tuned.tracked.model_uri)

@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo.tasks.reporting.escaping import embedded
 from dpbo.tasks.reporting.logged_model import FOLDER, name_datasets, put_model, put_repaired, register
 from dpbo.tasks.reporting.logged_numbers import metrics, params
@@ -141,9 +140,7 @@ def _put_all(
     pictures, undrawn = save_pictures(release, account, scratch / "plots")
     yield from undrawn
     (scratch / "release.json").write_text(release_text(release), encoding="utf-8")
-    (scratch / "release.html").write_text(
-        page(release, pictures, budget=account_line(account, study=release.study)), encoding="utf-8"
-    )
+    (scratch / "release.html").write_text(page(release, pictures, account), encoding="utf-8")
     for name in ("release.json", "release.html"):
         store.put(run_id, scratch / name)
     yield from _tried("the receipt", lambda: _put_receipt(store, run_id, release, scratch))
@@ -204,7 +201,7 @@ def run_note(
     release: Release, account: Account, run_id: str, pictures: Iterable[Path], model: FinalModel | None
 ) -> str:
     """Return the Markdown of a run's description in MLflow; nothing that people chose is markup in it."""
-    document = release_document(release, budget=account_line(account, study=release.study), model=model)
+    document = release_document(release, account=account, model=model)
     shown = [path.name for path in pictures]
     embed = "\n\n".join(embedded(name, run_id) for name in MAIN_PICTURES if name in shown)
     return "\n\n".join(

@@ -162,6 +162,12 @@ class Store:
 def open_store(uri: str) -> Store:
     """Return the MLflow store at `uri`, made if missing; process-wide no telemetry, loggers at WARNING."""
     os.environ.update(MLFLOW_TELEMETRY)
+    if uri.startswith(("file:", "/", ".")) and not os.environ.get("MLFLOW_ALLOW_FILE_STORE"):
+        raise DpboError(
+            "MLFLOW_TRACKING_URI names a folder of files, and MLflow no longer keeps runs in files",
+            cause="it was set for an older MLflow",
+            remedy="name a database, sqlite:///mlruns/mlflow.db say; mlflow migrate-filestore moves old runs there",
+        )
     _check_answer(uri)
     if uri.startswith(SQLITE):
         _check_sound(Path(uri.removeprefix(SQLITE)))

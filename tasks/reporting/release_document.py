@@ -1,13 +1,17 @@
 """The document of a release: what its screen, certificate, MLflow page and Prefect artifact show is chosen here."""
 
 import math
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo.tasks.reporting.certificate_words import guess, limits, meaning, noise_in_words, rests, untrained_words
 from dpbo.tasks.reporting.document import Document, Fact, Figure, Note, Table, end, interval, number, score
 from dpbo.tasks.reporting.escaping import in_words
 from dpbo.tasks.reporting.report_document import is_report, report_facts, report_figures, report_tables
+from dpbo_core.ledger.accounting.account import Account
+from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.privacy.release import (
     ELSEWHERE,
     LEARNED_FROM,
@@ -30,7 +34,9 @@ CHOICE_NOTE = (
     "The hyperparameters that the search chose. It saw the sensitive records only through noised scores, so "
     "another run could choose others whose scores are nearly as good."
 )
-SCORE_NOTE = "It contains noise, and its 90% interval is for the score without the noise."
+SCORE_NOTE = "Its interval, of the noise alone, contains the score of these very records in 90% of cases."
+REPORTED_TEXT = "dpbo show {report} has the figures to quote"
+OWN_SCORE_TEXT = "; the score above, with noise of its own, made the choice"
 NOISE_NOTE = (
     "The noise was drawn from the operating system and added before anything was recorded or shown. Fewer records "
     "or a smaller ε need more noise. Running again gives no better draw: the same study gives the same release, "
@@ -47,7 +53,7 @@ BUDGET_NOTE = (
 BETTER_TEXT = "better than always giving the same answer"
 NO_BETTER_TEXT = "no better than always giving the same answer"
 UNSURE_TEXT = "cannot tell whether it is better than always giving the same answer"
-CONSTANT_FIGURES = {  # figures of a report, what one answer to all has of each, and on which records
+CONSTANT_FIGURES = {  # figures of a report without the study's score, and what one answer to all has of each
     "auc": ("AUC", 0.5, ""),
     "cohen_kappa": ("Cohen's kappa", 0.0, ""),
     "r2_public_baseline": ("R²", 0.0, f" on {PUBLIC_SET}{ELSEWHERE}"),
@@ -75,7 +81,7 @@ def release_document(
     release: Release,
     *,
     replayed: bool = False,
-    budget: str = "",
+    account: Account | None = None,
     look: str = "",
     best: Mapping[str, Any] | None = None,
     model: "FinalModel | None" = None,
@@ -85,12 +91,14 @@ def release_document(
     Args:
         release: the value, the guarantee and the draws.
         replayed: whether it had been released before, and nothing was drawn now.
-        budget: what is left of the dataset's budget, as text; "" where the account is not at hand.
+        account: of the dataset, for its budget's line and the report on the choice; None where unknown.
         look: where more of it is shown; "" for nowhere.
         best: of a report, the best threshold for the costs that are stated now.
         model: trained at what was chosen, if there is one; the document names what it predicts.
     """
     value, guarantee = release.value, release.guarantee
+    budget = "" if account is None else account_line(account, study=release.study)
+    report = "" if account is None else account.report_on(release.study, release.edition)
     again = (
         f"released on {release.released_at[:10]}; nothing was drawn or spent this time. "
         f"For new data give the {'evaluation' if is_report(release) else 'study'} a new edition."
@@ -108,9 +116,10 @@ def release_document(
         f"release {release.release_id}",
         remark=again if replayed else "",
         tables=(*report_tables(value), _draws(release)),
-        answers=tuple(_answers(release)),
+        answers=tuple(_answers(release, report)),
         figures=(*_steps(value), *report_figures(value)),
         facts=(
+            *([Fact("report", _reported(release, report))] if report else []),
             *_other_values(value),
             *report_facts(value, release.facts, best),
             Fact("guarantee", guarantee.in_words()),
@@ -119,11 +128,11 @@ def release_document(
             *(Fact(name, text) for name, text in optional if text),
         ),
         notes=tuple(_notes(release, budget, model)),
-        next_step=next_step(release),
+        next_step=next_step(release, report),
     )
 
 
-def _answers(release: Release) -> Iterator[Fact]:
+def _answers(release: Release, report: str) -> Iterator[Fact]:
     chosen, space = release.value.get("hyperparameters", {}), release.facts.get("space", {})
     for name, item in chosen.items():
         yield Fact(name, strong=number(item))
@@ -146,10 +155,17 @@ def _answers(release: Release) -> Iterator[Fact]:
     if lead := lead_in_words(release):
         yield Fact("the choice", lead)
     word, numbers = verdict(release)
+    if report:
+        return
     if word:
         yield Fact("verdict", numbers, word)
     elif metric is not None and metric.baseline is not None:
         yield Fact("same answer for all", f"{score(metric.baseline)} on {metric.baseline_set}")
+
+
+def _reported(release: Release, report: str) -> str:
+    own = "" if displayed_metric(release) is None else OWN_SCORE_TEXT
+    return REPORTED_TEXT.format(report=shlex.quote(report)) + own
 
 
 def lead_in_words(release: Release) -> str:
@@ -244,50 +260,64 @@ def beside_constant(interval: tuple[float, float], baseline: float, *, greater_i
 
 
 def verdict(release: Release) -> tuple[str, str]:
-    """Better, no better or unsure beside a constant answer, and the numbers behind it; two "" where unknown."""
+    """Return whether a model beats the best constant answer, and the numbers behind it; two "" where unknown.
+
+    One figure decides: the study's score, on the records themselves where a report counts them and otherwise beside
+    the public records; of a report that does not state that score AUC, kappa or R².
+    """
     if COMPARED in release.value:
         return release.value[COMPARED]["verdict"], ""
-    metrics, metric = release.value.get("metrics", {}), displayed_metric(release)
-    for name, (title, constant, where) in CONSTANT_FIGURES.items():
-        if name in metrics:
-            ends = metrics[name]["noise_interval"]
-            if ends is None:
-                return UNSURE_TEXT, ""
-            word = beside_constant((ends[0], ends[1]), constant, greater_is_better=True)
-            numbers = f": {title} {interval(ends)}, always the same answer {constant:g}{where}"
-            return word, numbers + _by_accuracy(release.value)
+    if "metrics" in release.value:
+        return _verdict_of_report(release)
+    metric = displayed_metric(release)
     if metric is None or metric.interval is None or metric.baseline is None:
         return "", ""
     word = beside_constant(metric.interval, metric.baseline, greater_is_better=metric.greater_is_better)
     return word, f" ({score(metric.baseline)} on {metric.baseline_set})"
 
 
-def _by_accuracy(report: Mapping[str, Any]) -> str:
-    """Return a sentence on a report's accuracy beside its most frequent class's share; "" if one is missing.
+def _verdict_of_report(release: Release) -> tuple[str, str]:
+    metrics = release.value["metrics"]
+    if release.facts.get("score") == ACCURACY:
+        return _by_accuracy(release.value)
+    for name, (title, constant, where) in CONSTANT_FIGURES.items():
+        if name in metrics:
+            ends = metrics[name]["noise_interval"]
+            if ends is None:
+                return UNSURE_TEXT, ""
+            word = beside_constant((ends[0], ends[1]), constant, greater_is_better=True)
+            return word, f": {title} {interval(ends)}, always the same answer {constant:g}{where}"
+    return "", ""
+
+
+def _by_accuracy(report: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the verdict by a report's accuracy beside its most frequent class's share, and the numbers behind it.
 
     Both are sums over shared cells, so treating their noises as independent gives an interval that is not too
     narrow.
     """
     metrics, classes = report["metrics"], [one["records_share"] for one in report.get("classes", ())]
-    accuracy, *shares = cells = [metrics.get(ACCURACY), *(classes or [metrics.get("positive_share")])]
-    if any(cell is None or cell["noise_interval"] is None for cell in cells):
-        return ""
+    accuracy, *shares = cells = [metrics[ACCURACY], *(classes or [metrics["positive_share"]])]
+    if any(cell["noise_interval"] is None for cell in cells):
+        return UNSURE_TEXT, ""
     values, ends = [cell["value"] for cell in shares], [cell["noise_interval"] for cell in cells]
     constant = max(*values, 1.0 - sum(values))  # of two classes the share of one is reported
     noise, *others = ((high - low) / 2.0 for low, high in ends)
     gain, noise = accuracy["value"] - constant, math.hypot(noise, max(others))
-    word = beside_constant((gain - noise, gain + noise), 0.0, greater_is_better=True).partition(" than ")[0]
-    return (
-        f"; accuracy {end(accuracy['value'])}, always the same answer {end(constant)} on the same records: {word}"
-    )
+    word = beside_constant((gain - noise, gain + noise), 0.0, greater_is_better=True)
+    beside = f"accuracy {end(accuracy['value'])}, always the same answer {end(constant)} on the same records"
+    return word, f": {beside}, a difference of {interval((gain - noise, gain + noise))}"
 
 
-def next_step(release: Release) -> str:
-    """Return what to do with the release, in a sentence without its full stop."""
+def next_step(release: Release, report: str = "") -> str:
+    """Return what to do with the release, in a sentence without its full stop; `report`: the name of one on it."""
     value, facts = release.value, release.facts
     if NO_SCORE in value:
         return MORE_RECORDS_HINT
-    has_model = value.get("hyperparameters") and facts.get("estimator") != "predictions"
+    if report:
+        return f"dpbo show {shlex.quote(report)} prints the report on the model"
+    trained_privately = release.guarantee.unit is PrivacyUnit.TRAINING_RECORD  # a report may have no other records
+    has_model = value.get("hyperparameters") and facts.get("estimator") != "predictions" and not trained_privately
     otherwise = (
         KEEP
         if COMPARED in value

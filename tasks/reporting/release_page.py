@@ -13,6 +13,7 @@ from string import Template
 from dpbo.tasks.reporting.document import Document, Fact, Note, Table
 from dpbo.tasks.reporting.receipt import release_text
 from dpbo.tasks.reporting.release_document import release_document
+from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.privacy.release import Release
 
 PAGE_TEMPLATE = Template("""\
@@ -41,9 +42,9 @@ of the same run) and run <code>dpbo verify release.json</code>.</p>
 """)
 
 
-def page(release: Release, pictures: Iterable[Path], *, budget: str = "") -> str:
-    """Return a release's certificate as one HTML page, with what is left of the `budget` in words."""
-    return html(release_document(release, budget=budget), pictures, attached=release_text(release))
+def page(release: Release, pictures: Iterable[Path], account: Account | None = None) -> str:
+    """Return a release's certificate as one HTML page, with what is left of its dataset's `account`."""
+    return html(release_document(release, account=account), pictures, attached=release_text(release))
 
 
 def html(document: Document, pictures: Iterable[Path], *, attached: str) -> str:

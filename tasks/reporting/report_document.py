@@ -41,9 +41,8 @@ LISTENED_RATES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of false positives, where the RO
 N_CLASSES_ON_SCREEN = 10  # a matrix of more is in --json and on the page
 NOISE, SAMPLING = "noise, 90%", "and sampling, 90%"
 READING_NOTE = (
-    "noise: what the noise, whose law is known, leaves open of the figure of these very {counted}; and sampling: "
-    "what noise and so many {counted}, if drawn independently, leave open together of all such {counted}; nine "
-    "times in ten each"
+    "noise: it contains the figure of these very {counted} in 90% of cases; and sampling: it contains the figure "
+    "of all such {counted} in 90% of cases, if these were drawn independently"
 )
 PERSON_WEIGHTS = (
     "each of {n:,} counts once, whatever number of records: of c records each weighs 1/c; who is not there counts "

@@ -10,6 +10,7 @@ import pytest
 import tomli_w
 import typer
 
+from dpbo.flows.cli import STUDY_OPTIONS
 from dpbo.flows.cli.app import ALL_COMMANDS, FEATURE_COMMANDS, OWN_COMMANDS, RESULT_COMMANDS, group_of_one
 from dpbo.flows.cli.release_screen import print_next
 from dpbo.flows.cli.terminal import print_json
@@ -259,6 +260,23 @@ def options_of(command):
     members = getattr(command, "commands", {}).values()
     own = [item for item in command.params if item.param_type_name == "option"] if not members else []
     return sum(map(options_of, members)) + sum(not {*item.opts} & {*OPTIONS_OF_ALL} for item in own)
+
+
+@pytest.mark.parametrize("words", [("tune", "s.toml", "--nope"), ("plan", "s.toml", "--yes"),
+    ("tune", "s.toml", "t.toml"), ("evaluate", "s.toml", "--epsilno", "1"),
+    ("serve", "s.toml", "--evry=1d")])  # fmt: skip
+def test_a_usage_error_comes_before_anything_is_read(here, dpbo, words):
+    Path("s.toml").write_text("this is no study")
+    code, out, err = dpbo(*words)
+    assert (code, out, err.startswith("Usage: ")) == (2, "", True)
+    assert "no study" not in err
+
+
+def test_the_options_that_are_known_before_the_imports_are_the_commands_own():
+    for verb, options in STUDY_OPTIONS.items():
+        command = typer.main.get_command(group_of_one(verb, load(OWN_COMMANDS[verb][0])))
+        own = {name for item in command.params if item.param_type_name == "option" for name in item.opts}
+        assert own - {*OPTIONS_OF_ALL} == {*options}
 
 
 def test_commands_and_options_are_few():

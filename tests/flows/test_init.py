@@ -53,7 +53,11 @@ def test_from_a_csv_never_seen_to_a_release(two, dpbo):
     """The core alone: what `dpbo plan` and `dpbo tune` make of such a file is run by the tutorial's own test."""
     code, out, err = dpbo("init", *two, "--out", "ward.toml")
     assert (code, err) == (0, "")
-    assert "visit, note" in out
+    text_left_out, gaps = "left out: a text of 240 values", r"; \d+ gaps, filled with the "
+    uses = {"visit": text_left_out, "age": "a number", "weight_kg": f"a number{gaps}mean", "note": text_left_out}
+    uses |= {"ward": f"a text of 2 values{gaps}share of each value", "outcome": "the target"}
+    for column, use in uses.items():
+        assert re.search(rf"^  {column} +{use}", out, re.M)
     assert max(map(len, out.splitlines())) <= 80
     spec = read_study("ward.toml")
     assert Path("ward.toml").read_text().startswith("#:schema ./dpbo.schema.json\n")
@@ -121,7 +125,7 @@ def test_what_stands_for_a_gap_and_which_class_is_positive_are_said(here, dpbo):
     spec = read_study("study.toml")
     assert 2 * (spec.privacy.epsilon + spec.evaluation.epsilon) <= spec.budget.epsilon  # two editions and reports
     code, out = dpbo("plan", "study.toml")[:2]
-    assert (code, len(out.splitlines()) <= 16) == (0, True)
+    assert (code, len(out.splitlines()) <= 16) == (3, True)
     assert re.search(r"^  report +ε = 1 more, \w+: error of AUC 0\.", out, re.M)
     assert "Nothing here is worth its price" in out
     assert "Next:" not in out  # a tune would be refused
@@ -142,7 +146,7 @@ def test_a_plan_ends_with_what_can_be_typed_next(here, dpbo):
         assert dpbo("init", "public.csv", f"{name}.csv", "--out", f"{name}.toml")[0] == 0
         code, out, _ = dpbo("plan", f"{name}.toml")
         last[name] = code, " ".join(out.splitlines()[-1].split())
-    assert last["few"] == (0, "Next: change the study as described above; dpbo tune refuses it as it is.")
+    assert last["few"] == (3, "Next: change the study; dpbo tune refuses it as it is.")
     assert last["many"] == (0, "Next: dpbo tune many.toml")
     assert dpbo("tune", "few.toml")[0] == 3
 
@@ -204,6 +208,28 @@ def test_what_cannot_serve_is_a_letter_and_nothing_is_written(two, dpbo):
         assert err.count("\n") == 1
     assert Path("kept.toml").read_text() == "mine"
     assert not Path("study.toml").exists()
+
+
+def test_a_column_is_left_out_when_asked_and_a_study_file_is_overwritten_when_asked(two, dpbo):
+    code, out, _ = dpbo("init", *two, "--ignore", "ward", "--ignore", "age")
+    assert (code, out.count("left out: you asked for it")) == (0, 2)
+    assert read_study("study.toml").data.ignored == ("visit", "age", "ward", "note")
+    for words, says in (((), "--force to overwrite it"), (("--force", "--ignore", "outcome"), "'outcome'")):
+        code, out, err = dpbo("init", *two, *words)
+        assert (code, out) == (2, "")
+        assert says in err
+    code, out, _ = dpbo("init", *two, "--force")
+    assert (code, read_study("study.toml").data.ignored) == (0, ("visit", "note"))
+    assert "asked for it" not in out
+
+
+def test_an_infinite_number_leaves_its_column_out_and_says_so(here, dpbo):
+    rows = [f"{i % 37 + 0.5},{'inf' if i == 3 else i % 29},{'yes' if i % 3 else 'no'}" for i in range(90)]
+    for name in ("t.csv", "v.csv"):
+        Path(name).write_text("\n".join(["dose,delay,out", *rows]) + "\n")
+    code, out, err = dpbo("init", "t.csv", "v.csv")
+    assert (code, err, read_study("study.toml").data.ignored) == (0, "", ("delay",))
+    assert re.search(r"^  delay +left out: it has an infinite value$", out, re.M)
 
 
 def test_paths_are_relative_to_the_study_which_is_twenty_lines_of_80_columns_at_most(two, dpbo):

@@ -124,7 +124,16 @@ def mistakes():
         "json.dumps",
     ):
         yield f"estimator {estimator}", but(FOREIGN, "model", estimator=estimator)
-    for params in ({"C_": 1.0}, {"C": -1.0}, {"penalty": "l3"}, {"C": {"a": 1}}, {"solver": 3}, 5):
+    for params in (
+        {"class_weight": {"well": 1, "ill": 5}},
+        {"C": [1.0, 2.0]},
+        {"C_": 1.0},
+        {"C": -1.0},
+        {"penalty": "l3"},
+        {"C": {"a": 1}},
+        {"solver": 3},
+        5,
+    ):
         yield (
             f"params {params}",
             but(without(FOREIGN, "space"), "model", params=params) | {"space": {"tol": {"values": [1e-3, 1e-4]}}},
@@ -159,6 +168,14 @@ def mistakes():
         {"prevalence": 2.0}, {"groups": ["a"]}, {"repair": True, "threshold": "nothing"},
     ):  # fmt: skip
         yield f"evaluation {changes}", but(LINEAR, "evaluation", **changes)
+    for against in ("nowhere", "t.csv", "folder", "models:/trial/1", "runs:/1/model", "column:a", "column:zz"):
+        yield f"champion {against}", but(LINEAR, "evaluation", against=against)
+    yield (
+        "champion column:zz, accepted",
+        but(LINEAR, "evaluation", against="column:zz", accepts=["rowwise_predictions"]),
+    )
+    yield "a choice of noise", but(LINEAR, "privacy", epsilon=0.0005)
+    yield "a report of noise", but(LINEAR, "evaluation", epsilon=0.0005)
     yield "a report of no model", but(but(LINEAR, "study", method="lipschitz"), "model", score="sigmoid")
     yield "FunctionTransformer", but(FOREIGN, "model", estimator=FUNCTION)
     yield (
@@ -245,6 +262,43 @@ def test_a_byte_order_mark_is_no_mistake(folder, dpbo):
     assert dpbo("plan", "s.toml")[0] == 0
 
 
+@pytest.mark.parametrize(
+    "params", [{"class_weight": {"well": 1, "ill": 5}}, {"hidden_layer_sizes": [5, 5]}, {"C": {"a": 1.0}}]
+)
+def test_a_parameter_that_a_study_file_cannot_state_is_named_with_what_takes_it(folder, dpbo, params):
+    (folder / "s.toml").write_text(tomli_w.dumps(but(FOREIGN, "model", params=params)))
+    code, _, err = dpbo("plan", "s.toml")
+    (name,) = params
+    assert (code, f"values: {name} is a" in err, 'estimator = "module:name"' in err) == (2, True, True)
+
+
+OWN_PIPELINE = """import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+def shifted(rows):
+    return np.arcsinh(rows)
+pipeline = make_pipeline(FunctionTransformer({function}), LogisticRegression())
+"""
+
+
+def test_plan_says_the_one_way_that_works_for_a_function_in_a_pipeline(folder, answers):
+    """Without a cap the study may accept the assumption; an open cap without it leaves a NumPy function alone."""
+    own = but(but(FOREIGN, "model", estimator="own_model:pipeline"), "space", C=None)
+    own["space"] = {"logisticregression__C": {"low": 0.01, "high": 1.0, "log": True, "points": 2}}
+    (folder / "own_model.py").write_text(OWN_PIPELINE.format(function="shifted"))
+    for dataset, accepting in (("people", True), ("capped", False)):
+        planned, tuned, _ = answers(without(but(own, "privacy", dataset=dataset), "" if accepting else "budget"))
+        assert planned == tuned
+        assert ('add accepts = ["rowwise_predictions"]' in planned[1]) is accepting
+        assert "a NumPy function such as np.log1p" in planned[1]
+        assert "dpbo_beside" not in planned[1]
+    (folder / "own_model.py").unlink()
+    (folder / "numpy_model.py").write_text(OWN_PIPELINE.format(function="np.arcsinh"))
+    own["model"]["estimator"] = "numpy_model:pipeline"
+    assert answers(without(but(own, "privacy", dataset="capped"), "budget"))[0] == (0, "")
+
+
 @pytest.mark.parametrize(("nickname", "name"), [("mse", "squared_error"), ("RMSE", "squared_error"),
     ("mae", "absolute_error"), ("pinball", "absolute_error"), ("auc", "roc_auc")])  # fmt: skip
 def test_a_nickname_of_a_score_is_answered_with_its_name(folder, dpbo, nickname, name):
@@ -257,6 +311,22 @@ def test_a_nickname_of_a_score_is_answered_with_its_name(folder, dpbo, nickname,
 def test_plan_and_tune_refuse_the_same(answers):
     names = list(MISTAKES)
     check(answers, names[:: len(names) // N_FAST])
+
+
+def test_plan_refuses_a_champion_that_tune_could_not_load(answers):
+    names = [name for name in MISTAKES if name.startswith("champion")]
+    assert len(names) == 8
+    check(answers, names)
+
+
+@pytest.mark.parametrize("name", ["a choice of noise", "a report of noise"])
+def test_plan_refuses_mostly_noise_as_tune_does(answers, name):
+    planned, tuned, _ = answers(MISTAKES[name])
+    assert planned == tuned
+    assert (planned[0], "anyway = true in [privacy]" in planned[1]) == (3, True)
+    anyway = copy.deepcopy(MISTAKES[name])
+    anyway["privacy"]["anyway"] = True
+    assert answers(anyway)[0] == (0, "")
 
 
 @pytest.mark.slow

@@ -89,7 +89,7 @@ def test_gaps_as_r_writes_them_are_gaps_in_numbers_texts_and_labels(here, dpbo):
     assert code == 0
     spec = read_study("study.toml")
     assert (spec.data.ignore, spec.data.missing) == (None, "mean")
-    assert "filled with the training file's means" in out
+    assert "1 gap, filled with the mean" in out
 
 
 LEFT_OUT = ["dose"]
@@ -98,7 +98,7 @@ NUMBERS = {  # a file's header and one of its lines by number; what init says, a
     "few": ("age,dose,out", '{age},"{k},250",{y}', "dose holds numbers with thousands separators", None),
     "semicolons": ("age;dose;out", "{age};{k},250;{y}", "dose has 1,250, which is read as 1.250", None),
     "comma in a name": ("age;dose, mg;out", "{age};{i}.5;{y}", "a semicolon stands between fields", None),
-    "infinite": ("age,dose,out", "{age},{inf},{y}", "left out dose: empty, infinite", LEFT_OUT),
+    "infinite": ("age,dose,out", "{age},{inf},{y}", "dose left out: it has an infinite value", LEFT_OUT),
     "wards": ("age,ward,out", "{age},{ward},{y}", "positive", None),
     "one word": ("age,dose,out", "{age},{word},{y}", "dose has unknown where a number is missing", LEFT_OUT),
     "words": ("age,dose,out", "{age},{words},{y}", "dose has texts such as <5 among its numbers", LEFT_OUT),

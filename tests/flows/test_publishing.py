@@ -231,6 +231,15 @@ def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, 
             assert "sigmoid: " in out
 
 
+@pytest.mark.parametrize("uri", ["file:///tmp/runs", "./runs", "/tmp/runs"])
+def test_a_folder_of_files_is_refused_with_what_to_name_instead(monkeypatch, uri):
+    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
+    with pytest.raises(DpboError, match="names a folder of files") as refused:
+        mlflow_lookup.check_target("people", uri)
+    assert "sqlite:///" in refused.value.remedy
+    assert "damaged" not in refused.value.message()
+
+
 @pytest.mark.slow
 def test_a_database_of_mlflows_that_stops_holds_nothing_up(server):  # noqa: F811
     """SIGSTOP under a store that is open: its machine goes on acknowledging. The next look says so at once."""

@@ -30,8 +30,9 @@ from dpbo.tasks.reporting.release_document import beside_constant, release_docum
 from dpbo.tasks.reporting.release_page import page
 from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.accounting.account import Account
+from dpbo_core.ledger.accounting.account import Account, Entry
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.composition import ZERO_TOTAL
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
@@ -118,8 +119,9 @@ def test_a_narrow_terminal_loses_no_word(screens):
         missing = set(re.findall(r"[\w.]+", text)) - set(re.findall(r"[\w.]+", narrow[name])) - FIRST_COLUMNS
         assert not missing, (name, missing)
         assert "…" not in narrow[name].replace(" … ", "").replace(" …\n", ""), name
-        if name in ("tuned", "evaluated"):  # a release and a report each say whether a constant answer would do
-            assert " ".join(text.split()).count("than always giving the same answer") == 1
+        if name in ("tuned", "evaluated"):  # where there is a report, it says whether a constant answer would do
+            verdicts = " ".join(text.split()).count("than always giving the same answer")
+            assert verdicts == (name == "evaluated")
     rows = narrow["every method"].splitlines()
     place = rows.index(" private_grid")
     assert rows[place + 1].startswith("   verdict good; ε 1; δ 0; noise ")
@@ -282,12 +284,29 @@ def test_a_report_compares_its_accuracy_with_the_constant_answer_of_its_own_coun
     metrics = {"auc": figure(0.7, 0.02), "accuracy": figure(accuracy, 0.02), "positive_share": figure(0.287, 0.01)}
     classes = [{"records_share": figure(share, 0.01)} for share in (0.1, 0.713, 0.187)]
     several = {"metrics": {"cohen_kappa": figure(0.3, 0.1), "accuracy": metrics["accuracy"]}, "classes": classes}
-    for report in ({"metrics": metrics}, several):
-        first, numbers = verdict(replace(RELEASE, value=report))
-        assert first == "better than always giving the same answer"
-        assert numbers.endswith(
-            f"; accuracy {accuracy:.3f}, always the same answer 0.713 on the same records: {word}"
-        )
+    for report, other in (({"metrics": metrics}, "AUC"), (several, "Cohen's kappa")):
+        first, numbers = verdict(replace(RELEASE, value=report, facts={"score": "accuracy"}))
+        assert first == f"{word} than always giving the same answer"
+        said = f": accuracy {accuracy:.3f}, always the same answer 0.713 on the same records, a difference of "
+        assert numbers.startswith(said)
+        first, numbers = verdict(replace(RELEASE, value=report, facts={"score": "brier"}))
+        assert (first, numbers.split()[1]) == ("better than always giving the same answer", other.split()[0])
+        assert "accuracy" not in numbers  # one baseline, not two that could disagree
+
+
+def test_the_score_of_a_choice_has_no_verdict_where_a_report_has_one():
+    value, facts = {"score": 0.8, "interval": [0.75, 0.85]}, {"score_range": 1.0, "baseline": 0.684}
+    entry = Entry("trial/evaluation", "1", "evaluation", 1.0, 0.0, 0.0, (), "2026-01-02", None, None, ZERO_TOTAL)
+    alone = Account.opened(PrivacyBudget.of("people", epsilon=1.0, delta=0.0))
+    release = replace(RELEASE, value=value, facts=facts)
+    for account, word in ((alone, "verdict"), (replace(alone, entries=(entry,)), "report")):
+        document = release_document(release, account=account)
+        told = {fact.name: fact.text for fact in (*document.answers, *document.facts)}
+        assert {"verdict", "report"} & set(told) == {word}
+    assert told["report"].startswith("dpbo show trial/evaluation:1 has the figures to quote; the score above")
+    without = release_document(replace(release, value={"hyperparameters": {"C": 1.0}}), account=account)
+    assert "score" not in {fact.name: fact.text for fact in without.facts}["report"]
+    assert document.next_step == "dpbo show trial/evaluation:1 prints the report on the model"
 
 
 def test_a_score_is_compared_with_the_public_rows_and_says_so_on_the_line():

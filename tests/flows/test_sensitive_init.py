@@ -4,7 +4,12 @@ import random
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from dpbo_core.study.data_split import FileSplit
+from dpbo_core.study.resolve import planning_problem
+from dpbo_core.study.spec import read_study
 
 HEADER = "age,dose,ill"
 
@@ -29,6 +34,27 @@ def test_the_study_depends_on_the_header_and_the_number_of_records_alone(here, d
     assert len(texts) == 1
     out, _ = texts.pop()
     assert re.findall(r"^  (\w+) +a number: fill in its public bounds .low, high.$", out, re.M) == ["age", "dose"]
+
+
+def test_a_column_is_left_out_when_asked_and_its_cells_change_nothing(here, dpbo):
+    """What is left out takes no bounds, and whatever its cells hold, the encoded records are the same."""
+    encoded = []
+    for note in ("fine", "canary"):
+        rows = [row.replace(",", f",{note},", 1) for row in records()]
+        write(rows, header="age,note,dose,ill")
+        words = ("init", "one.csv", "--sensitive", "--target", "ill", "--ignore", "note", "--force")
+        code, out, err = dpbo(*words)
+        assert (code, err, "canary" in out) == (0, "", False)
+        filled = Path("study.toml").read_text().replace("labels = []", "labels = [0, 1]")
+        filled = filled.replace("age = []", "age = [20, 90]").replace("dose = []", "dose = [0, 5]")
+        Path("study.toml").write_text(filled)
+        spec = read_study("study.toml")
+        files = FileSplit(spec, ".")
+        training = files.sensitive(files.public(planning_problem(spec))).training.expose()
+        encoded.append((training.X, training.labels))
+    assert all(np.array_equal(one, other) for one, other in zip(*encoded, strict=True))
+    code, out, err = dpbo("init", "one.csv", "--sensitive", "--target", "ill", "--ignore", "nte", "--force")
+    assert (code, out, "dose" in err) == (2, "", False)
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,14 @@ def study(here, tables):
     return "nightly.toml"
 
 
+def test_a_schedule_names_the_price_of_a_new_edition_though_the_files_own_is_paid(study):
+    spec = read_study(study)
+    run_study(spec, ledger=PrivacyLedger(Stores().ledger))
+    price = serve.price_of_run(spec, Path())
+    assert price.counted == pytest.approx(spec.privacy.epsilon)
+    assert "costs nothing" not in price.afterwards
+
+
 def spec(tables, **changes):
     for where, value in changes.items():
         table, _, key = where.partition("__")

@@ -115,6 +115,21 @@ def test_whatever_the_file_holds_it_is_a_letter(junk, where):
 HONEST = document("grid", steps=3)
 
 
+def test_the_balance_after_an_edition_includes_the_report_that_was_charged_with_it(here):
+    """MLflow's metrics and its page then state one number; a report of another day counts on that day."""
+    ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
+    ledger.set_budget(PrivacyBudget.of("d", epsilon=9.0, delta=1e-5))
+    price = VARIANTS["grid"].plan(problem(steps=3))
+    for n, (name, edition) in enumerate(
+        [("s", "1"), ("s/evaluation", "1"), ("s", "2"), ("t", "1"), ("s/evaluation", "2")]
+    ):
+        ledger.reserve(Charge(QueryKey(f"{n:064d}", "d", name, edition, "grid"), price), noise="operating_system")
+    (account,) = ledger.accounts("d")
+    entries = [replace(entry, release_id=str(n)) for n, entry in enumerate(account.entries)]
+    account = replace(account, entries=tuple(entries))
+    assert [balance_after(account, str(n)).position for n in range(5)] == [2, 2, 3, 4, 5]
+
+
 def test_the_balance_after_each_study_is_the_ledgers_own(here):
     ledger = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
     ledger.set_budget(PrivacyBudget.of("d", epsilon=9.0, delta=1e-5))

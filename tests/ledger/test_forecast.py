@@ -106,6 +106,19 @@ def test_two_studies_go_on_in_turn(ledger):
     assert (told.refused.name, told.ends) == (name, BEGIN + due[name] * DAY)
 
 
+def test_an_edition_and_its_report_are_one_price_of_a_forecast(ledger):
+    """As many more as `dpbo budget` says: a choice is charged together with its report, or not at all."""
+    reserve(ledger, "monthly", 1, PrivateGrid())
+    reserve(ledger, "monthly/evaluation", 1, PrivateGrid())
+    (account,) = ledger.accounts("clinic")
+    told = forecast(account, BEGIN, every=30 * DAY)
+    assert [(stream.name, more) for stream, more in told.streams] == [("monthly", account.editions["monthly"])]
+    reserve(ledger, "other/evaluation", 1, PrivateTrajectory())  # a report by itself
+    (account,) = ledger.accounts("clinic")
+    named = [stream.name for stream, _ in forecast(account, BEGIN, every=30 * DAY).streams]
+    assert named == ["monthly", "other/evaluation"]
+
+
 def test_what_has_no_rhythm_and_what_has_no_end(ledger):
     (account,) = ledger.accounts("clinic")
     assert forecast(account, BEGIN) is None

@@ -3,6 +3,7 @@
 import copy
 import multiprocessing
 import pickle
+import re
 import subprocess
 import sys
 import warnings
@@ -274,9 +275,9 @@ def test_names_that_cannot_be_are_messages(url):
         ({"space": [1]}, "not a dict"),
         ({"method": "lipschitz"}, "no hyperparameters"),
         ({"ledger": PrivacyLedger}, "not a URL"),
-        ({"scoring": "f1"}, "model.score"),
+        ({"scoring": "f1"}, "scoring"),
         ({"scoring": lambda y, p: 1.0, "score_bounds": (0, 1)}, "its name"),
-        ({"scoring": closeness}, "score_low"),
+        ({"scoring": closeness}, "score_bounds"),
         ({"inner": Ridge(), "space": {"alpha": Real(1, 2)}}, "not a classifier"),
     ):
         with pytest.raises(StudyInvalid, match=says):
@@ -342,3 +343,31 @@ def test_text_labels_and_text_columns(url):
     found = fit(search(url, dataset="iris", epsilon=3.0), X=frame, Y=y)
     assert set(found.predict(frame)) <= set(iris.target_names)
     assert "size=large" in found.best_estimator_[0].get_feature_names_out()
+
+
+def test_the_best_estimator_takes_what_the_served_model_takes(url):
+    """Columns in any order and beside others, tables of three libraries, records, and columns by name."""
+    polars, arrow = (pytest.importorskip(name) for name in ("polars", "pyarrow"))
+    table = pd.DataFrame({"a": X["ash"], "b": np.where(X["hue"] > 1.0, "high", "low"), "c": X["alcohol"]})
+    best = fit(search(url), X=table).best_estimator_
+    expected = best.predict(table).tolist()
+    others = table[["c", "a", "b"]].assign(y=0)
+    tables = (others, polars.from_pandas(others), arrow.Table.from_pandas(others))
+    for rows in (*tables, others.to_dict("records"), others.to_dict("list")):
+        assert best.predict(rows).tolist() == expected
+    with pytest.raises(StudyInvalid, match="X has no column names"):
+        best.predict(table.to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"epsilon": -1.0}, "epsilon = -1.0 is no"), ({"scoring": "no"}, "scoring = 'no' is not known"),
+        ({"space": {"C": [-1.0, 1.0]}}, "correct the estimator or the search space"),
+        ({"space": {"D": [1.0, 2.0]}}, "a misspelt name in the search space"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_a_value_error_that_names_the_argument(url, changes, says):
+    with pytest.raises(ValueError, match=re.escape(says)) as refused:
+        fit(search(url, **changes))
+    assert not re.search(r"\[(model|space|study|privacy)\]|privacy\.|model\.score", str(refused.value))

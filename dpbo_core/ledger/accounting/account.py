@@ -116,6 +116,11 @@ class Account:
             return float("inf")
         return max(0.0, from_units(self.budget.epsilon_units) - self.spent_epsilon[0])
 
+    def report_on(self, study: str, edition: str) -> str:
+        """Return NAME:EDITION of the report that was charged for an edition of a study; "" if none was."""
+        name = study + REPORT_SUFFIX
+        return f"{name}:{edition}" if (name, edition) in {(e.study, e.edition) for e in self.entries} else ""
+
     @property
     def rooms(self) -> dict[str, int]:
         """By method, how many more studies at its newest price the cap admits if no others run; empty if public."""
@@ -188,8 +193,16 @@ def balances(account: Account, wanted: Callable[[Entry], bool] = lambda _: True)
 
 
 def balance_after(account: Account, release_id: str) -> Balance | None:
-    """The dataset's spent ε and its limit just after the study that released `release_id`; None if unknown."""
-    return next(balances(account, lambda entry: entry.release_id == release_id), None)
+    """Return the dataset's spent ε and its limit just after the study that released `release_id`, and after the
+    report that was charged with it; None if unknown.
+    """
+    place = next((i for i, entry in enumerate(account.entries) if entry.release_id == release_id), None)
+    if place is None:
+        return None
+    last, *later = account.entries[place : place + 2]
+    report = account.report_on(last.study, last.edition)
+    last = next((entry for entry in later if f"{entry.study}:{entry.edition}" == report), last)
+    return next(balances(account, lambda entry: entry is last), None)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from dpbo_core.ledger.accounting.composition import Draw, Total, compose, compos
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.guarantee import (
     OPERATING_SYSTEM,
+    ROWWISE_PREDICTIONS,
+    ROWWISE_REMEDY,
     STATED_BY_CALLING,
     NeighboringRelation,
     PrivacyGuarantee,
@@ -99,11 +101,13 @@ def admit(
         )
     missing = sorted(set(guarantee.assumptions) - set(budget.accepts) - STATED_BY_CALLING)
     if missing:
+        rowwise = missing == [ROWWISE_PREDICTIONS.name]
+        instead = ROWWISE_REMEDY if rowwise else "choose a method and a model that need none"
         raise AssumptionNotAccepted(
             f"the guarantee holds only under {', '.join(missing)}, and the cap of {name!r} was not opened with it",
             cause="conditional guarantees add up with unconditional ones only where the cap did so from the start: "
             "no command adds an assumption to a cap that is open",
-            remedy="choose a method and a model that need none; for data of other people, open their cap with it: "
+            remedy=f"{instead}; for data of other people, open their cap with it: "
             f"dpbo budget set NAME --epsilon E --delta D {' '.join(f'--accept {name}' for name in missing)}",
         )
     refusal = exceeded_error(budget, totals, request, drawn)

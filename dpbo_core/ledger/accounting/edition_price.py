@@ -21,7 +21,7 @@ from dpbo_core.ledger.accounting import admission
 from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, Account, Entry, Totals
 from dpbo_core.ledger.accounting.composition import Draw, compose, compose_all
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.privacy.guarantee import OPERATING_SYSTEM
+from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, PrivacyUnit
 from dpbo_core.privacy.release import PrivacyPlan
 
 SHOWN_TOLERANCE = 0.005  # of ε: amounts that differ by less are one number on a screen
@@ -73,7 +73,8 @@ class Price:
         if self.account is None or self.counted is None:
             return None
         spends = [spend for plan in self.parts.values() for spend in plan.spends]
-        return max(0, self.account.room_for(compose(spends), self._draws) - (not self.paid))
+        account = replace(self.account, unit=self._unit)  # before its first spend an account has none
+        return max(0, account.room_for(compose(spends), self._draws) - (not self.paid))
 
     @cached_property
     def refusal(self) -> BudgetExceeded | None:
@@ -169,6 +170,10 @@ class Price:
         return tuple((spend.epsilon_units, spend.rho_units) for spend in spends)
 
     @property
+    def _unit(self) -> PrivacyUnit:
+        return next(iter(self.parts.values())).guarantee.unit
+
+    @property
     def _drawn(self) -> Counter[Draw]:
         entries = () if self.account is None else self.account.entries
         return Counter(draw for entry in entries for draw in entry.draws)
@@ -178,9 +183,8 @@ class Price:
         if account is None:
             raise TypeError("no account pays")
         cost = compose(spend for plan in self.parts.values() for spend in plan.spends)
-        unit = next(iter(self.parts.values())).guarantee.unit
         only = account.spent.delta_units + cost.delta_units
-        return compose_all(self._drawn + Counter(self._draws), only, account.budget.conversion_for(unit))[0]
+        return compose_all(self._drawn + Counter(self._draws), only, account.budget.conversion_for(self._unit))[0]
 
 
 def room_text(more: int) -> str:

@@ -13,13 +13,13 @@ no rhythm, and is not expected again. Prices are those of the newest edition, ad
 import heapq
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, Account, Entry
+from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, REPORT_SUFFIX, Account, Entry
 from dpbo_core.ledger.accounting.composition import Draw, compose_all
 from dpbo_core.privacy.amounts import from_units
 
@@ -89,10 +89,10 @@ class Forecast:
 
 def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream, ...]:
     """Return the account's recurring studies (those of several editions), each with the median time between its
-    editions. If `every` is given, return all studies with that interval.
+    editions. If `every` is given, return all studies with that interval. An edition's report is part of its price.
     """
     kinds: dict[tuple[str, str], list[Entry]] = {}
-    for entry in account.entries:
+    for entry in _with_reports(account.entries):
         kinds.setdefault((entry.study, entry.method), []).append(entry)
     streams = []
     for entries in kinds.values():
@@ -102,6 +102,20 @@ def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream
         if rhythm:
             streams.append(Stream(entries[-1], rhythm))
     return tuple(streams)
+
+
+def _with_reports(entries: tuple[Entry, ...]) -> Iterator[Entry]:
+    """Yield the entries, each edition's report added to its choice, with which it was charged."""
+    study_of = {entry.study: entry.study.removesuffix(REPORT_SUFFIX) for entry in entries}
+    choices = {(entry.study, entry.edition) for entry in entries if study_of[entry.study] == entry.study}
+    reports = {(study_of[e.study], e.edition): e for e in entries if study_of[e.study] != e.study}
+    for entry in entries:
+        key = study_of[entry.study], entry.edition
+        report = reports.get(key)
+        if entry.study == key[0] and report is not None:
+            yield replace(entry, cost=entry.cost + report.cost, draws=entry.draws + report.draws)
+        elif entry.study == key[0] or key not in choices:
+            yield entry
 
 
 def forecast(account: Account, now: datetime, every: timedelta | None = None) -> Forecast | None:

@@ -114,6 +114,7 @@ class MethodAdvice:
     delta: float = 0.0
     noise_scale: float | None = None
     expected_error: float | None = None
+    score_error: float | None = None  # of the released score alone, without what the choice loses
     expected_regret: float | None = None
     expected_regret_range: tuple[float, float] | None = None
     regret_caption: str = ""
@@ -282,6 +283,7 @@ def _method_advice(
         noise_scale=outlook.noise_scale,
         score_range=G,
         expected_error=error_expected,
+        score_error=error_expected if loss is None else min(loss.score_error, G),
         expected_regret=regret,
         expected_regret_range=None if ends is None else (one_digit(ends[0]), one_digit(ends[1])),
         regret_caption="" if loss is None else loss.short,

@@ -94,6 +94,31 @@ def test_one_more_than_there_are_is_refused_and_nothing_is_lost(url):
     assert len(asked.release_.value["trajectory"]) == 2
 
 
+def test_an_open_objective_is_shown_with_its_scores_and_not_as_a_broken_run(url, dpbo, monkeypatch):
+    monkeypatch.setenv("DPBO_LEDGER_URL", url)
+    asked = objective(url, n_scores=2)
+    for depth in (1, 2):
+        asked({"max_depth": depth})
+    shown, (code, _, err) = dpbo("budget")[1], dpbo("show", "PrivateObjective/objective")
+    assert ("open, 2 scores" in shown, "not finished" in shown + err, code) == (True, False, 2)
+    assert "call close()" in err
+    asked.close()
+    assert "open" not in dpbo("budget")[1].partition("released")[2]
+    assert dpbo("show", "PrivateObjective/objective")[0] == 0
+
+
+def test_a_mistake_is_a_value_error_that_names_the_argument(url):
+    for settings, says in (
+        ({"n_scores": 0}, "n_scores = 0"),
+        ({"epsilon": -1.0}, "epsilon = -1.0"),
+        ({"scoring": "no"}, "scoring ="),
+    ):
+        with pytest.raises(ValueError, match=f"^{says}"):
+            objective(url, **settings)
+    with pytest.raises(ValueError, match="correct the estimator or the search space"):
+        objective(url)({"max_depth": -1})
+
+
 def test_what_was_closed_scores_nothing_more_and_has_one_release(url):
     asked = objective(url)
     asked({"max_depth": 1})
