@@ -162,14 +162,18 @@ def keys(word: Annotated[Literal["new"], typer.Argument(help="new: create a key 
 @budget_app.command()
 def charge(
     dataset: Annotated[str, typer.Argument(help="The dataset's name in the ledger.")],
-    what: Annotated[str, typer.Option(help="The other tool, and what it is asked, in words.")],
+    what: Annotated[str, typer.Option(help="What the other tool is asked, in words.")],
     epsilon: Annotated[float | None, typer.Option(help="The price's ε, with --delta.")] = None,
-    delta: Annotated[float, typer.Option(help="δ of the price; of --event, the part that is cut.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="δ of the price; of --rdp and --event, the part that is cut.")] = 0.0,
     rho: Annotated[float | None, typer.Option(help="The price's ρ (zCDP).")] = None,
+    rdp: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A Rényi curve: JSON with orders and costs.")
+    ] = None,
     event: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="JSON of a dp_accounting event, or of a Rényi curve: orders and costs."),
+        typer.Option(metavar="FILE", help="A dp_accounting event: JSON with class_name and its fields."),
     ] = None,
+    tool: Annotated[str, typer.Option(help="The tool that runs, and its version.")] = "",
     name: Annotated[str, typer.Option("--id", help="Your name for this spend; it is charged once.")] = "",
     already_happened: Annotated[
         bool, typer.Option("--already-happened", help="Record it even beyond the cap.")
@@ -179,13 +183,8 @@ def charge(
     """Book a spend of another tool before it runs. The price is as you declare it; nothing is refunded."""
     from dpbo_core.ledger.outside_spends import Budget
 
-    curve, parsed, moves = None, None, None
-    if event is not None:
-        document = _json_of(event)
-        if isinstance(document, dict) and "orders" in document:
-            curve = document
-        else:
-            parsed, moves = read_event(event)
+    curve = None if rdp is None else _json_of(rdp)
+    parsed, moves = (None, None) if event is None else read_event(event)
     spend = Budget(dataset, own_ledger().url).charge(
         what=what,
         epsilon=epsilon,
@@ -195,6 +194,7 @@ def charge(
         event=parsed,
         replaced_moves=moves,
         name=name,
+        tool=tool,
         already_happened=already_happened,
     )
     if json:

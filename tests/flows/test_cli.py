@@ -10,7 +10,6 @@ import pytest
 import tomli_w
 import typer
 
-from dpbo.flows.cli import STUDY_OPTIONS
 from dpbo.flows.cli.app import ALL_COMMANDS, FEATURE_COMMANDS, OWN_COMMANDS, RESULT_COMMANDS, group_of_one
 from dpbo.flows.cli.release_screen import print_next
 from dpbo.flows.cli.terminal import print_json
@@ -252,7 +251,7 @@ def test_help_names_the_commands_of_a_first_project_in_their_order_and_the_rest_
 
 
 OPTIONS_OF_ALL = ("--help", "--json", "--debug", "--plain")
-MAX_COMMANDS, MAX_OPTIONS = 15, 91
+MAX_COMMANDS, MAX_OPTIONS = 15, 93
 
 
 def options_of(command):
@@ -270,13 +269,6 @@ def test_a_usage_error_comes_before_anything_is_read(here, dpbo, words):
     code, out, err = dpbo(*words)
     assert (code, out, err.startswith("Usage: ")) == (2, "", True)
     assert "no study" not in err
-
-
-def test_the_options_that_are_known_before_the_imports_are_the_commands_own():
-    for verb, options in STUDY_OPTIONS.items():
-        command = typer.main.get_command(group_of_one(verb, load(OWN_COMMANDS[verb][0])))
-        own = {name for item in command.params if item.param_type_name == "option" for name in item.opts}
-        assert own - {*OPTIONS_OF_ALL} == {*options}
 
 
 def test_commands_and_options_are_few():

@@ -120,11 +120,11 @@ def test_the_command_books_both_and_refuses_what_is_beyond_the_cap(dpbo, clinic,
     }
     (here / "network.json").write_text(json.dumps(event))
     booked = ("budget", "charge", "clinic", "--what")
-    assert dpbo(*booked, "beds", "--epsilon", count.map(1), "--id", "monday")[0] == 0
-    training = (*booked, "network", "--event", "network.json")
+    assert dpbo(*booked, "beds", "--epsilon", count.map(1), "--tool", "opendp", "--id", "monday")[0] == 0
+    training = (*booked, "network", "--event", "network.json", "--tool", "opacus")
     assert dpbo(*training, "--id", "first")[0] == 0
     for _ in range(2):
-        assert dpbo(*booked, "beds", "--epsilon", 3.0)[0] == 3
+        assert dpbo(*booked, "beds", "--epsilon", 3.0, "--tool", "opendp")[0] == 3
     (dataset,) = json.loads(dpbo("budget", "--json")[1])["datasets"]
     assert [entry["study"] for entry in dataset["entries"]] == ["beds", "network"]
     assert dataset["spent"]["epsilon"] < 3.0

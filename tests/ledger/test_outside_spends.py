@@ -334,7 +334,7 @@ def test_no_mix_of_many_costs_more_than_the_cap():
 def test_the_command_books_refuses_and_replays(dpbo):
     assert dpbo("budget", "charge", "clinic", "--epsilon", 1, "--what", "x")[0] == 3
     dpbo("budget", "set", "clinic", "--epsilon", 5, "--delta", "1e-5", "--relation", "add_or_remove_one")
-    words = ("budget", "charge", "clinic", "--what", "weekly counts", "--id", "week 1")
+    words = ("budget", "charge", "clinic", "--what", "weekly counts", "--tool", "opendp 0.16", "--id", "week 1")
     first, again = (json.loads(dpbo(*words, "--epsilon", 0.5, "--json")[1]) for _ in range(2))
     assert (first["replayed"], again["replayed"], first["id"]) == (False, True, "week 1")
     assert dpbo(*words, "--epsilon", 0.6)[0] == 2
@@ -347,7 +347,7 @@ def test_the_command_books_refuses_and_replays(dpbo):
     assert DECLARED_STANDING in " ".join(out.split())
     with open("event.json", "w") as file:  # noqa: PTH123
         json.dump({"orders": [2.0, 8.0], "costs": [0.01, 0.05]}, file)
-    curve = ("budget", "charge", "clinic", "--event", "event.json", "--delta", "1e-7", "--what", "training")
+    curve = ("budget", "charge", "clinic", "--rdp", "event.json", "--delta", "1e-7", "--what", "training")
     assert dpbo(*curve)[0] == 4  # read as a curve, whose δ this cap does not accept
     for bad in ('{"class_name": "os.system", "command": "true"}', "[]", "{"):
         with open("event.json", "w") as file:  # noqa: PTH123
