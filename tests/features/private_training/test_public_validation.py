@@ -87,6 +87,25 @@ def test_a_plan_and_a_certificate_say_that_the_score_is_exact(monkeypatch):
         recompute(replace(read, guarantee=hidden), CERTIFIED)
 
 
+def test_a_certificate_is_false_where_its_noise_is_not_that_of_its_validation_records(monkeypatch):
+    """Noise 0 is of public validation records alone; and who those records are is one of three statements."""
+    in_this_process(monkeypatch)
+    private = search().fit(TRAINING, VALIDATION).release.to_json()
+    exact = public(edition="2", dataset="open").fit(TRAINING, VALIDATION).release.to_json()
+    for release in (private, exact):
+        recompute(read_certificate(release, CERTIFIED), CERTIFIED)
+    (spend,) = private["spends"]
+    named = [{"options": {**exact["facts"]["options"], "people": people}} for people in ("any", "nobody")]
+    for forged in (
+        *({**private, "spends": [{**spend, "noise_scale": 0.0, "sensitivity": moved}]} for moved in (0.0, 1 / 40)),
+        {**private, "spends": [{**spend, "sensitivity": 0.0}]},
+        {**exact, "spends": [{**exact["spends"][0], "noise_scale": 0.1}]},
+        *({**exact, "facts": {**exact["facts"], **options}} for options in named),
+    ):
+        with pytest.raises((StudyInvalid, CertificateFalse)):
+            recompute(read_certificate(forged, CERTIFIED), CERTIFIED)
+
+
 def test_a_study_file_says_that_its_validation_file_is_public(tmp_path):
     made = TrialStudy(tables(data={"public_validation": True}), tmp_path)
     assert made.trials.public_validation
