@@ -37,6 +37,7 @@ from dpbo.flows.spend_consent import confirm, consent
 from dpbo.tasks.reporting.document import Document
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
+from dpbo_core.privacy.certified import only_shows
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.report.study_price import price_of
 from dpbo_core.study import StudySpec
@@ -137,12 +138,13 @@ def run(
         return replay
     check_first(run.study, run.ledger, run.folder)
     price = price_of(run.study, run.ledger, run.folder)
-    for refusal in (None if new_spend else price.change, price.refusal):
+    first = "choice" in price.parts  # or else the choice was charged before, and a refused report is a warning
+    for refusal in (None if new_spend else price.change, price.refusal if first else None):
         if refusal is not None:
             raise refusal
     if not price.paid:
-        agreed = consent(study, run.useless, may_ask=True)
-        if asks and not run.useless:
+        agreed = consent(study, run.useless, may_ask=True) if first else context.if_useless
+        if asks and price.refusal is None and not (first and run.useless):
             confirm(price)
         run = run.under(replace(context, if_useless=agreed))
     try:
@@ -207,7 +209,7 @@ def print_tuned(tuned: Tuned, account: Account) -> tuple[Document, Document | No
     """Print a release, and its evaluation's report if there is one, as `dpbo tune` shows them; their documents."""
     result = tuned.result
     released = document_of(result, account, look=view_hint(result.release, tuned.tracked))
-    if tuned.evaluation is not None:
+    if tuned.evaluation is not None and not only_shows(result.release, "hyperparameters", "lead"):
         released = before_report(released)
     print_document(released)
     if tuned.tracked is not None and tuned.tracked.model_uri:
