@@ -9,6 +9,7 @@
 # make supply  look the locked dependencies up for known faults; write the bill of materials, sbom.json
 # make newest  the tests on the newest releases there are, without our upper bounds (TESTS=tests/flows/test_flow.py for some)
 # make pythons the tests on Python 3.12 and 3.13 too (TESTS=… for some; needs both on the path)
+# make wheel   build what pip installs, into dist/
 # make look    photograph every page that shows a release into docs/pictures (needs Chromium, port 4200 free)
 # make docs    build the site into build/site and fail on a warning (needs the group `docs`)
 # make docs-run  run what the site shows and takes minutes, and its notebooks; required before a release
@@ -35,7 +36,7 @@ STAMP  := $(VENV)/.installed
 # Processes that tests and measurements start find the package compiled, wherever this is set for other reasons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup tune test one planted audit intruder supply newest pythons look check pages demo bench compare papers docs docs-run docs-write frameworks without format \
+.PHONY: setup tune test one planted audit intruder supply newest pythons look wheel check pages demo bench compare papers docs docs-run docs-write frameworks without format \
 	algorithms algorithm-1 algorithm-2 algorithm-3 lock clean
 
 setup: $(STAMP)
@@ -111,6 +112,11 @@ pythons: $(STAMP)
 
 look: $(STAMP)
 	@cd tests && ../$(BIN)/python -m audit.look
+
+wheel: $(STAMP)
+	@rm -rf build/lib build/bdist.*
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/dpbo-*.whl
 
 check: $(STAMP)
 	@$(BIN)/ruff format --check .

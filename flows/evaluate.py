@@ -5,10 +5,10 @@ from typing import cast
 
 from dpbo.flows.champion import local_champion
 from dpbo.flows.plain_output import announce_stage
-from dpbo.flows.prefect_page import name_run, wait_until_recorded, with_message
+from dpbo.flows.prefect_page import name_run, tags_of, wait_until_recorded, with_message
 from dpbo.flows.prefect_runtime.liveness import is_alive
 from dpbo.flows.private_flow import PrivateFlow
-from dpbo.flows.publishing import UNNAMED_RUN_WARNING, publish_release
+from dpbo.flows.publishing import UNNAMED_RUN_WARNING, name_outcome, publish_release
 from dpbo.flows.refusals import failed_run
 from dpbo.flows.requested_study import study_of
 from dpbo.flows.results import Evaluated as Evaluated
@@ -84,12 +84,14 @@ def evaluate_run(run: Run, *, epsilon: float | None, model: str | None, register
 def evaluate_in(flow: PrivateFlow, run: Run, *, epsilon: float | None, model: str | None) -> Evaluated:
     """Charge, evaluate and publish, or read the recorded report; inside whatever flow runs it."""
     study, warnings = run.spec, flow.warnings
-    warnings.tried(UNNAMED_RUN_WARNING, lambda: name_run(study, "evaluation"))
+    tags = tags_of(study, run.folder)
+    warnings.tried(UNNAMED_RUN_WARNING, lambda: name_run(study.name, study.edition, "evaluation", **tags))
     with is_alive(flow.stores.running), workers(study, str(run.folder)) as counting:
         run = run.under(replace(flow.context, workers=counting, if_useless=run.context.if_useless))
         if isinstance(counting, DaskWorkers):
             counting.wait(validation_parts(study, run.folder))
         result, tracked = report(flow, run, epsilon=epsilon, model=model)
+        name_outcome(flow, result.release)
         warnings.tried(
             "Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_tasks(result, tracked))
         )

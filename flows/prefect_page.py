@@ -3,6 +3,7 @@
 import math
 import re
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import NAMESPACE_OID, UUID, uuid5
 
@@ -11,6 +12,7 @@ from dpbo.tasks.reporting.budget_alert import account_line, alert_share
 from dpbo.tasks.reporting.escaping import in_markdown
 from dpbo.tasks.reporting.markdown_page import markdown
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.tasks.reporting.overview import quotable
 from dpbo.tasks.reporting.release_document import release_document
 from dpbo_core.errors import printable
 from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
@@ -92,11 +94,16 @@ def one_line(result: "StudyResult | EvaluationResult") -> str:
 
 def with_message(value: T, result: "StudyResult | EvaluationResult") -> T:
     """Wrap `value`, for a flow to return, in a Prefect state whose message is the release in a line."""
+    return with_text(value, one_line(result)) if current_flow_run() is not None else value
+
+
+def with_text(value: T, text: str) -> T:
+    """Wrap `value`, for a flow to return, in a Prefect state with this message; outside of a run it stays."""
     if current_flow_run() is None:
         return value
     from prefect.states import Completed
 
-    return cast("T", Completed(data=value, message=one_line(result)))
+    return cast("T", Completed(data=value, message=text))
 
 
 def slug(name: str) -> str:
@@ -129,20 +136,55 @@ def emit(event: str, kind: str, name: str, payload: dict[str, Any], *, event_id:
     emit_event(event=event, resource=resource, payload=payload, id=event_id)
 
 
-def name_run(study: StudySpec, what: str = "") -> None:
-    """Name the current flow run "study · edition · what", and tag it with dataset and method; nothing outside one.
+def name_run(*parts: str, **tags: str) -> None:
+    """Name the current flow run "study · edition · what" and tag it with dataset, method and the study's folder.
 
-    Set once the run is known, since a template of Prefect's would render arguments.
+    Nothing is done outside of a run. Set once it is known, since a template of Prefect's would render arguments.
     """
     run = current_flow_run()
     if run is None:
         return
     from prefect.client.orchestration import get_client
 
-    name = SEPARATOR.join(part for part in (study.name, study.edition, what) if part)
-    tags = dict.fromkeys([*run.tags, f"dataset: {study.privacy.dataset}", f"method: {study.method}"])
+    named = dict.fromkeys([*run.tags, *(f"{kind}: {tag}" for kind, tag in tags.items())])
     with get_client(sync_client=True) as client:
-        client.update_flow_run(run.id, name=name, tags=list(tags))
+        client.update_flow_run(run.id, name=SEPARATOR.join(filter(None, parts)), tags=list(named))
+
+
+def tags_of(study: StudySpec, folder: str | Path) -> dict[str, str]:
+    """Return the tags of a study's runs: its dataset, its method, and the name of the folder that it lies in."""
+    return {"dataset": study.privacy.dataset, "method": study.method, "folder": folder_name(folder)}
+
+
+def folder_name(folder: str | Path) -> str:
+    """Return the name of a folder alone, without the folders above it."""
+    return printable(Path(folder).resolve().name or "/")
+
+
+def add_outcome(outcome: str) -> None:
+    """Add the outcome to the current flow run's name, after a colon; a retry is named anew before it."""
+    run = current_flow_run()
+    if run is None:
+        return
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        name = client.read_flow_run(run.id).name
+        if not name.endswith(outcome):
+            client.update_flow_run(run.id, name=f"{name}: {outcome}")
+
+
+def outcome_of(account: Account, *releases: Release) -> str:
+    """Return what a run's name ends with: the first number that its releases state, their ε, and what is left."""
+    numbers = [number.value for number in map(quotable, releases) if number is not None]
+    epsilon = sum(release.guarantee.epsilon for release in releases)
+    return f"{f'{numbers[0]:.3g}' if numbers else 'no score'}, {price_and_rest(epsilon, account)}"
+
+
+def price_and_rest(epsilon: float, account: Account) -> str:
+    """Return the ε of a query and what is left of its dataset's budget: "ε 1, 3 left"."""
+    left = "no limit" if math.isinf(account.left) else f"{account.left:.3g} left"
+    return f"ε {'∞' if math.isinf(epsilon) else f'{epsilon:g}'}, {left}"
 
 
 def wait_until_recorded(n_tasks: int) -> None:

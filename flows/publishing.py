@@ -3,7 +3,7 @@
 Nothing here may keep a release from whoever paid for it, and nothing here draws or spends.
 """
 
-from dpbo.flows.prefect_page import announce
+from dpbo.flows.prefect_page import add_outcome, announce, outcome_of
 from dpbo.flows.private_flow import RERUN_HINT, PrivateFlow
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import find_release
@@ -15,6 +15,12 @@ from dpbo_core.study.final_training import FinalModel, model_is_public
 from dpbo_core.study.tuning import ReplayedStudy, StudyRun
 
 UNNAMED_RUN_WARNING = "Prefect's page does not name this run"
+
+
+def name_outcome(flow: PrivateFlow, *releases: Release) -> None:
+    """Add the releases' number, their ε and what is left to the run's name in Prefect; a failure is a warning."""
+    (account,) = flow.context.ledger.accounts(releases[0].dataset)
+    flow.warnings.tried(UNNAMED_RUN_WARNING, lambda: add_outcome(outcome_of(account, *releases)))
 
 
 def publish_release(

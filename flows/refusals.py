@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from dpbo.flows.prefect_page import emit
+from dpbo.flows.prefect_page import add_outcome, emit
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
 from dpbo_core.errors import BudgetRefused, DpboError, PolicyRefused
 from dpbo_core.study import StudySpec
@@ -12,7 +12,8 @@ from dpbo_core.study import StudySpec
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
-BUDGET, POLICY = "Refused: budget", "Refused: policy"
+BUDGET, POLICY, FAILED = "Refused: budget", "Refused: policy", "Failed"
+OUTCOMES = {BUDGET: "refused by the budget", POLICY: "refused by the policy", FAILED: "failed"}  # in a run's name
 PACKAGE = __name__.partition(".")[0] + "."  # our flows are in dpbo.flows and in dpbo.features
 REFUSAL_EVENT = "dpbo.run.refused"  # the event
 FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"  # set by a worker, and by prefect.serve
@@ -22,7 +23,7 @@ def state_name(error: DpboError) -> str:
     """Return the name of the state in which a run ends that raised this error."""
     if isinstance(error, PolicyRefused):
         return POLICY
-    return BUDGET if isinstance(error, BudgetRefused) else "Failed"
+    return BUDGET if isinstance(error, BudgetRefused) else FAILED
 
 
 def failed_run(error: DpboError, study: object) -> Any:
@@ -35,11 +36,13 @@ def failed_run(error: DpboError, study: object) -> Any:
     from prefect.states import Cancelled, Failed
 
     message, bare = error.message(), error.with_traceback(None)
+    name = state_name(error)
+    with suppress(Exception):  # whoever waits for the run gets its message, whatever becomes of its name
+        add_outcome(OUTCOMES[name])
     if isinstance(error, BudgetRefused):
-        with suppress(Exception):  # whoever waits for the run gets its message, whatever becomes of the event
+        with suppress(Exception):  # and whatever becomes of the event
             emit(REFUSAL_EVENT, "study", getattr(study, "name", str(study)), _payload(error, study))
     run_logger().warning("%s", message)
-    name = state_name(error)
     return ended((Cancelled if name == BUDGET else Failed)(name=name, message=message, data=bare))
 
 

@@ -11,16 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from dpbo.flows.prefect_page import (
-    name_run,
-    wait_until_recorded,
-    with_message,
-)
+from dpbo.flows.prefect_page import name_run, tags_of, wait_until_recorded, with_message
 from dpbo.flows.prefect_runtime.liveness import is_alive, run_logger
 from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.progress import Progress, announce_release, in_short
-from dpbo.flows.publishing import UNNAMED_RUN_WARNING, publish_release
+from dpbo.flows.publishing import UNNAMED_RUN_WARNING, name_outcome, publish_release
 from dpbo.flows.refusals import failed_run
 from dpbo.flows.requested_study import refuse_fields, scheduled_study, study_of
 from dpbo.flows.results import Tuned as Tuned
@@ -113,7 +109,7 @@ def tune_file(study: str) -> Tuned:
 def tune(flow: PrivateFlow, run: Run) -> Tuned:
     """Charge, search and release a study, unless that is recorded; evaluate and publish it, in any Prefect flow."""
     study, warnings = run.spec, flow.warnings
-    warnings.tried(UNNAMED_RUN_WARNING, lambda: name_run(study))
+    warnings.tried(UNNAMED_RUN_WARNING, lambda: name_run(study.name, study.edition, **tags_of(study, run.folder)))
     with is_alive(flow.stores.running), workers(study, str(run.folder), run.method) as scoring:
         run = run.under(replace(flow.context, workers=scoring, if_useless=run.context.if_useless))
         precomputed, n_prepared = prepared(run, scoring if isinstance(scoring, Processes) else None)
@@ -132,6 +128,7 @@ def tune(flow: PrivateFlow, run: Run) -> Tuned:
         if study.asks_for_evaluation:
             last, n_tasks = _last_step(flow, run, result)
             n_recorded += n_tasks
+        name_outcome(flow, result.release, *(() if last[0] is None else (last[0].release,)))
         warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_recorded))
         return Tuned(result, tracked, tuple(warnings.lines), *last)
 

@@ -88,6 +88,7 @@ class DatasetAccount(Account):
     readable: tuple[str, ...] = ()  # training files and saved models that studies which Prefect starts may read
     estimators: tuple[str, ...] = ()  # import paths that they may name
     a_day: int | None = None  # ε in 10⁻¹² of all charges of a day, where Prefect starts the last; None for no limit
+    opened_at: str = ""  # when its cap was set, UTC; "" of one that is not recorded
 
 
 @row_decoding()
@@ -220,6 +221,7 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
         readable=tuple(sorted({item.source.name for item in readable})),
         estimators=estimators,
         a_day=largest_epsilon(connection, dataset, A_DAY),
+        opened_at=text_of(opened.opened_at),
     )
 
 

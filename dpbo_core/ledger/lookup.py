@@ -120,9 +120,9 @@ class RecordedStudies:
         return self._select(sa.or_(RESERVATIONS.c.study == word, whole == word, NAME_OF_FINGERPRINT.in_([word])))
 
     def editions(
-        self, study: str, *, edition: str | None = None, dataset: str | None = None
+        self, study: str | None, *, edition: str | None = None, dataset: str | None = None
     ) -> tuple[Recorded, ...]:
-        """Return the charged runs (editions) of a study by name, of one edition and one dataset unless None."""
+        """Return the charged runs (editions) of a study by name, edition and dataset, of all where one is None."""
         columns = {"study": study, "edition": edition, "dataset": dataset}
         return self._select(*(RESERVATIONS.c[name] == text for name, text in columns.items() if text is not None))
 

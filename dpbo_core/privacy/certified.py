@@ -164,6 +164,7 @@ class DeclaredQuery:
             ValueError where the release is none of its kind.
         round_prefix: begins the name of each round that the ledger records before the release, for a query that
             has many rounds at one price; "" for a query that releases once.
+        alert: what a release of it calls for, in a sentence for whoever runs the model; "" where it is no alarm.
         unreleased: what is stated about a query of many rounds that goes on: why there is no release yet, the usual
             cause, what to do.
         expected: of a query that a study's section of its name asks for, what it costs and how noisy it is, in a
@@ -172,6 +173,7 @@ class DeclaredQuery:
 
     certificate_rules: Callable[[Release], CertificateRules]
     round_prefix: str = ""
+    alert: str = ""
     unreleased: tuple[str, str, str] = ("", "", "")
     expected: Callable[[Any, Path], str] | None = None
 

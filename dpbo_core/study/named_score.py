@@ -10,9 +10,11 @@ from typing import Any
 
 from dpbo_core.data.values import public_column, shown
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.scores.accuracy import ACCURACY
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.pairs import PairScore, check_two_classes
 from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
 from dpbo_core.models.scores.union import (
     MARGIN_SCORES,
     PAIR_SCORES,
@@ -33,7 +35,10 @@ from dpbo_core.study.model import (
     SoftmaxSection,
 )
 
-FIGURES = {"accuracy": "accuracy", "absolute_error": "mae"}  # of a report, by the study's score that they state
+FIGURES = {
+    ACCURACY.name: ACCURACY.name,
+    ABSOLUTE_ERROR.name: "mae",
+}  # of a report, by the study's score that they state
 
 MIN_SCORE_RANGE = 1e-100  # range of a record's score; its square is still a number
 

@@ -77,9 +77,12 @@ class Section(BaseModel):
         return {key: _listed(value) for key, value in self if value is not None}
 
 
-def limited(remedy: str = FINITE_REMEDY, **bounds: Any) -> Any:
-    """Return a field's limits in Pydantic's form (gt, ge, lt, le, …), with the remedy for a value beyond them."""
-    return Field(json_schema_extra={"remedy": remedy}, **bounds)
+def limited(remedy: str = FINITE_REMEDY, *, schema: Mapping[str, Any] | None = None, **bounds: Any) -> Any:
+    """Return a field's limits in Pydantic's form (gt, ge, lt, le, …), with the remedy for a value beyond them.
+
+    `schema` states in a JSON Schema's words the limits that another validator checks.
+    """
+    return Field(json_schema_extra={"remedy": remedy, **(schema or {})}, **bounds)
 
 
 def checked(check: Callable[[T], None]) -> AfterValidator:
@@ -115,7 +118,7 @@ def _values(*, table: bool = False, nested: bool = False) -> PlainValidator:
             return tuple(values)
         return {key: tuple(item) if isinstance(item, list | tuple) else item for key, item in values.items()}
 
-    return PlainValidator(validated)
+    return PlainValidator(validated, json_schema_input_type=Mapping[str, Any] if table else list[Any])
 
 
 def _is_plain(value: Any, *, nested: bool) -> bool:

@@ -54,9 +54,13 @@ def _check_delta(delta: float) -> None:
 
 
 DELTA_REMEDY = "choose one far below 1/(number of records), 1e-6 say"
-EPSILON_LIMITS = limited("start with 1.0; smaller protects more")
+EPSILON_LIMITS = limited(
+    "start with 1.0; smaller protects more", schema={"exclusiveMinimum": 0.0, "maximum": MAX_CAP}
+)
 Epsilon = Annotated[float, EPSILON_LIMITS, checked(lambda epsilon: check_epsilon("{key}", epsilon))]
-Delta = Annotated[float, limited(DELTA_REMEDY), checked(_check_delta)]
+Delta = Annotated[
+    float, limited(DELTA_REMEDY, schema={"minimum": 0.0, "exclusiveMaximum": 1.0}), checked(_check_delta)
+]
 
 
 Neighbours = Annotated[

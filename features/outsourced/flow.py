@@ -21,22 +21,34 @@ from dpbo.features.outsourced.curator import Publication, publish
 from dpbo.features.outsourced.messages import Answer, Query
 from dpbo.features.outsourced.session import Progress, progress_text
 from dpbo.flows.owner import caller, check_owner, owners_terminal
-from dpbo.flows.prefect_page import wait_until_recorded
+from dpbo.flows.prefect_page import (
+    add_outcome,
+    folder_name,
+    name_run,
+    price_and_rest,
+    wait_until_recorded,
+    with_text,
+)
 from dpbo.flows.prefect_runtime.liveness import is_alive
 from dpbo.flows.prefect_runtime.settings import check_prefect_settings, disable_heartbeat, prefect_settings
+from dpbo.flows.refusals import failed_run
 from dpbo.flows.stores import Stores
 from dpbo.tasks import policies
-from dpbo.tasks.policies import private_task
-from dpbo_core.errors import DpboError
+from dpbo.tasks.policies import or_refused, private_task
+from dpbo_core.errors import BudgetRefused, DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.study.context import QueryContext
 
 
 @private_task(name="publish table", **policies.SENSITIVE_TASK_OPTIONS)
-def publish_table(publication: Publication, data: Path, out: Path, run: QueryContext, vaults: Path) -> StudyResult:
-    """Charge, noise and record the table in `data`, then write it to `out`; repeated, the same one."""
-    return publish(publication, data, out, run, vaults=vaults)
+def publish_table(
+    publication: Publication, data: Path, out: Path, run: QueryContext, vaults: Path
+) -> StudyResult | BudgetRefused:
+    """Charge, noise and record the table in `data`, then write it to `out`; repeated, the same one. A refusal is
+    returned.
+    """
+    return or_refused(lambda: publish(publication, data, out, run, vaults=vaults))
 
 
 @private_task(name="suggest row", **policies.SENSITIVE_TASK_OPTIONS)
@@ -53,11 +65,11 @@ def answer_query(
     out: Path,
     private: PrivateAnswers | None,
     accepts: tuple[str, ...],
-) -> Answer:
+) -> Answer | BudgetRefused:
     """Answer a modeller's query from the table `answers`, in the file `out`: as before if asked before; exactly if
-    `private` is None, which `accepts` must allow, else charged and noised.
+    `private` is None, which `accepts` must allow, else charged and noised. A refusal is returned.
     """
-    return curator.answer_file(query, answers, out, private=private, accepts=accepts)
+    return or_refused(lambda: curator.answer_file(query, answers, out, private=private, accepts=accepts))
 
 
 @private_task(name="take answer", **policies.SENSITIVE_TASK_OPTIONS)
@@ -98,39 +110,50 @@ class Outsourcing:
 
 
 @policies.private_flow(name="curate", **policies.FLOW_OPTIONS)
-def curate(terms: Outsourcing) -> None:
+def curate(terms: Outsourcing) -> Any:
     """Run the curator: charge for the noised table and publish it, then answer the modeller's queries, one a step.
 
     Raises:
         PolicyRefused: Prefect started it; its files are its owner's to name.
+        BudgetRefused: the dataset's budget does not pay for the table or the answers.
     """
-    check_owner("the curator's part of an exchange")
-    check_prefect_settings()
-    stores = Stores()
-    stores.make_folder()
+    try:
+        return _curate(terms)
+    except DpboError as error:
+        return failed_run(error, "curate")
+
+
+def _curate(terms: Outsourcing) -> Any:
+    stores, publication = _begin("the curator's part of an exchange", "curate", terms), terms.publication
     with is_alive(stores.running):
         ledger, table = PrivacyLedger(stores.ledger), terms.file("Z.parquet")
         run = QueryContext(ledger, caller=caller(ledger))
-        publish_table(terms.publication, Path(terms.data), table, run, stores.vaults)
+        _raised(publish_table(publication, Path(terms.data), table, run, stores.vaults))
         curator = Curator(run, stores.vaults, names_rows=False)
         for t in range(1, terms.steps + 1):
             query, answer = terms.file(f"query-{t}.json"), terms.file(f"answer-{t}.json")
             wait_for(query)
-            answer_query(curator, query, Path(terms.answers), answer, terms.private, terms.accepts)
+            _raised(answer_query(curator, query, Path(terms.answers), answer, terms.private, terms.accepts))
         wait_until_recorded(1 + terms.steps)
+    (account,) = ledger.accounts(publication.dataset)
+    return _done(f"{terms.steps} answers, {price_and_rest(publication.box.epsilon, account)}")
 
 
 @policies.private_flow(name="model", **policies.FLOW_OPTIONS)
-def model(terms: Outsourcing) -> None:
+def model(terms: Outsourcing) -> Any:
     """Run the modeller: wait for the published table, then ask for one row's answer a step, and learn.
 
     Raises:
         PolicyRefused: Prefect started it; its files are its owner's to name.
     """
-    check_owner("the modeller's part of an exchange")
-    check_prefect_settings()
-    stores = Stores()
-    stores.make_folder()
+    try:
+        return _model(terms)
+    except DpboError as error:
+        return failed_run(error, "model")
+
+
+def _model(terms: Outsourcing) -> Any:
+    stores = _begin("the modeller's part of an exchange", "model", terms)
     table, state = terms.file("Z.parquet"), terms.file(STATE_FILE)
     with is_alive(stores.running):
         wait_for(table)
@@ -141,6 +164,27 @@ def model(terms: Outsourcing) -> None:
             wait_for(answer)
             take_answer(answer, state)
         wait_until_recorded(2 * max(0, terms.steps - done))
+    return _done(f"{terms.steps} rows asked")
+
+
+def _begin(part: str, name: str, terms: Outsourcing) -> Stores:
+    check_owner(part)
+    check_prefect_settings()
+    stores = Stores()
+    stores.make_folder()
+    dataset = terms.publication.dataset
+    name_run(dataset, terms.publication.edition, name, dataset=dataset, folder=folder_name(terms.meeting))
+    return stores
+
+
+def _raised(outcome: object) -> None:
+    if isinstance(outcome, BudgetRefused):
+        raise outcome
+
+
+def _done(outcome: str) -> Any:
+    add_outcome(outcome)
+    return with_text(None, outcome)
 
 
 def outsource(terms: Outsourcing) -> Progress:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, cast
 from dpbo.flows.cli.release_screen import place, release_json, view_hint
 from dpbo.flows.cli.running import account_after, flows_here, ledger_here, own_ledger, prefect_failed
 from dpbo.flows.cli.terminal import Screen, named, print_result
+from dpbo.flows.prefect_page import folder_name, name_run, with_message
 from dpbo.flows.prefect_runtime.liveness import is_alive
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.private_flow import PrivateFlow
 from dpbo.flows.progress import Progress
-from dpbo.flows.publishing import publish_release
+from dpbo.flows.publishing import UNNAMED_RUN_WARNING, name_outcome, publish_release
 from dpbo.flows.refusals import failed_run
 from dpbo.flows.results import Tuned
 from dpbo.tasks import policies
@@ -79,7 +80,8 @@ def print_tuned(study: "TrialStudy", *, anyway: bool) -> None:
     def tune_privately(study_name: str) -> Tuned:
         """Charge, train, release and publish a study with a trainer supplied by the user."""
         try:
-            return _tuned(study, PrivateFlow.begin(folder), context.if_useless, released)
+            tuned = _tuned(study, PrivateFlow.begin(folder), context.if_useless, released)
+            return with_message(tuned, tuned.result)
         except DpboError as error:
             return cast("Tuned", failed_run(error, study_name))
 
@@ -103,6 +105,8 @@ def print_tuned(study: "TrialStudy", *, anyway: bool) -> None:
 def _tuned(study: "TrialStudy", flow: PrivateFlow, useless: IfUseless, released: list["TrialsRelease"]) -> Tuned:
     from dataclasses import replace
 
+    tags = {"dataset": study.privacy.dataset, "method": study.head.method, "folder": folder_name(study.folder)}
+    flow.warnings.tried(UNNAMED_RUN_WARNING, lambda: name_run(study.name, study.edition, **tags))
     with is_alive(flow.stores.running), Progress(study.name, int(study.trials.run or 1), "trainings") as progress:
         study.trials.progress = lambda _: progress.show(None)
         outcome = train_all(study, replace(flow.context, if_useless=useless))
@@ -110,4 +114,5 @@ def _tuned(study: "TrialStudy", flow: PrivateFlow, useless: IfUseless, released:
         raise outcome
     released.append(outcome)
     tracked = publish_release(flow, cast("StudySpec", study), outcome.release)
+    name_outcome(flow, outcome.release)
     return Tuned(StudyResult(outcome.release, outcome.replayed), tracked, tuple(flow.warnings.lines))

@@ -9,9 +9,19 @@ from dpbo.features.watch.looks import OpenLook, open_look
 from dpbo.features.watch.mlflow_timeline import log_looks
 from dpbo.features.watch.recorded_looks import Look
 from dpbo.flows.plain_output import announce_stage
-from dpbo.flows.prefect_page import ALARM, emit, wait_until_recorded
+from dpbo.flows.prefect_page import (
+    ALARM,
+    add_outcome,
+    emit,
+    name_run,
+    price_and_rest,
+    tags_of,
+    wait_until_recorded,
+    with_text,
+)
 from dpbo.flows.prefect_runtime.liveness import is_alive, run_logger
 from dpbo.flows.private_flow import PrivateFlow
+from dpbo.flows.publishing import UNNAMED_RUN_WARNING
 from dpbo.flows.refusals import failed_run
 from dpbo.flows.requested_study import study_of
 from dpbo.tasks import policies
@@ -75,7 +85,8 @@ def watch_privately(study: StudySpec, name: str, folder: str = ".", wanted: Watc
     """
     try:
         study = study_of(study)
-        return watch(study, name, folder, section_of(wanted))
+        watched = watch(study, name, folder, section_of(wanted))
+        return with_text(watched, look_line(watched))
     except DpboError as error:
         return cast("Watched", failed_run(error, study))
 
@@ -95,7 +106,8 @@ def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection
 def watch(study: StudySpec, name: str, folder: str, wanted: WatchSection | None) -> Watched:
     """Check the released model once, warn and publish, inside whatever flow runs it."""
     flow, section = PrivateFlow.begin(folder), wanted or study.watch or WatchSection()
-    warnings = flow.warnings
+    warnings, tags = flow.warnings, tags_of(study, folder)
+    warnings.tried(UNNAMED_RUN_WARNING, lambda: name_run(study.name, study.edition, f"look {name}", **tags))
     with is_alive(flow.stores.running):
         looked = _take_look(study, flow, name, section)
         (account,) = flow.context.ledger.accounts(study.privacy.dataset)
@@ -106,9 +118,18 @@ def watch(study: StudySpec, name: str, folder: str, wanted: WatchSection | None)
         )
         if looked.alarm:
             warnings.tried("Prefect was not told of the alarm", lambda: _alarm(study, looked))
+        outcome = f"{'ALARM' if looked.alarm else 'holds'}, {price_and_rest(looked.guarantee.epsilon, account)}"
+        warnings.tried(UNNAMED_RUN_WARNING, lambda: add_outcome(outcome))
         n_tasks = 2 if looked.replayed else 3  # prepare look, look (unless it was recorded), publish looks
         warnings.tried("Prefect's record of the run may lack tasks", lambda: wait_until_recorded(n_tasks))
     return Watched(looked, tracked, tuple(warnings.lines))
+
+
+def look_line(watched: Watched) -> str:
+    """Return the look's result in a few words, for the flow run's state message."""
+    look = watched.look
+    again = " (recorded before)" if look.replayed else ""
+    return f"look {look.name}: {'ALARM' if look.alarm else 'holds'}, number {look.number}{again}"
 
 
 def _take_look(study: StudySpec, flow: PrivateFlow, name: str, section: WatchSection) -> Look:

@@ -9,7 +9,7 @@ from prefect import get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
-from dpbo.features.watch.flow import Watched, section_of, watch
+from dpbo.features.watch.flow import look_line, section_of, watch
 from dpbo.features.watch.recorded_looks import WatchOver
 from dpbo.features.watch.watching import plan_watch, why_drowned
 from dpbo.flows.prefect_page import slug
@@ -71,13 +71,6 @@ def watch_on_schedule(study: str, wanted: WatchSection | None = None) -> State[A
     except DpboError as error:
         return failure_line(error, spec or study)
     return Completed(message=print_line(look_line(watched)))
-
-
-def look_line(watched: Watched) -> str:
-    """Return the look's result in a few words, for the flow run's state message."""
-    look = watched.look
-    again = " (recorded before)" if look.replayed else ""
-    return f"look {look.name}: {'ALARM' if look.alarm else 'holds'}, number {look.number}{again}"
 
 
 def serve_watch(path: Path, wanted: WatchSection | None, schedule: Schedule) -> None:

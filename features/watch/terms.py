@@ -298,6 +298,7 @@ def watch_shown(release: Release) -> CertificateRules:
 QUERY = DeclaredQuery(
     watch_shown,
     round_prefix=LOOK_PREFIX,
+    alert="the model's score has fallen: tune again before you rely on it",
     unreleased=(
         "no look has raised the alarm, which is its release",
         "a watch releases a bit a look, and ends with the first alarm",

@@ -50,6 +50,7 @@ OWN_COMMANDS = {  # in the order of --help: its home, and its line there
     "serve": ("dpbo.flows.cli.tune:serve", "Tune on a schedule until the budget is spent."),
     "predict": ("dpbo.flows.cli.predict:predict", "Write the released model's predictions for new rows."),
     "show": ("dpbo.flows.cli.show:show", "Print a recorded release; reads only the ledger."),
+    "report": ("dpbo.flows.cli.report:report", "Summarise every study for its managers; reads only the ledger."),
     "budget": ("dpbo.flows.cli.budget_words:budget_app", "Show what was spent, by whom, and what is left."),
     "ui": ("dpbo.flows.cli.ui:ui", "Show MLflow's pages, read-only, behind a link."),
     "doctor": ("dpbo.flows.cli.doctor:doctor", "Check this machine's setup."),
@@ -57,10 +58,10 @@ OWN_COMMANDS = {  # in the order of --help: its home, and its line there
 }
 FEATURE_COMMANDS: Mapping[str, tuple[str, str]] = NamedParts(__name__, {}, group="dpbo.commands")
 ALL_COMMANDS = ChainMap(OWN_COMMANDS, cast("dict[str, tuple[str, str]]", FEATURE_COMMANDS))
-N_COMMON_COMMANDS = 9  # of them are what most people need; the rest stands under "also"
+N_COMMON_COMMANDS = 10  # of them are what most people need; the rest stands under "also"
 
 
-RESULT_COMMANDS = {"show", "tune", "evaluate", "plan", "verify", *FEATURE_COMMANDS}
+RESULT_COMMANDS = {"show", "report", "tune", "evaluate", "plan", "verify", *FEATURE_COMMANDS}
 INTERRUPT_EXIT_CODE = 130  # of a process that an interrupt ended
 RERUN_HINT = "run the same command again"
 

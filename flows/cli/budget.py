@@ -12,11 +12,11 @@ from typer.core import TyperGroup
 from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, seconds
-from dpbo.tasks.reporting.budget_alert import account_line
+from dpbo.tasks.reporting.budget_alert import account_line, end_line
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.accounting.account import DECLARED_STANDING, MAX_COUNTED_ROOM, Account, Entry
 from dpbo_core.ledger.accounting.edition_price import SHOWN_TOLERANCE, room_text
-from dpbo_core.ledger.accounting.forecast import Forecast, Stream
+from dpbo_core.ledger.accounting.forecast import Forecast
 from dpbo_core.ledger.accounting.forecast import forecast as forecast_of
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.privacy.amounts import from_units
@@ -268,11 +268,8 @@ def print_forecasts(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...
 
 def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
     """A budget's forecast in lines: what is left and expected, how often each study runs, its end; or why none."""
-    if burn_down is None:
-        yield "no forecast: it has no limit, or nothing has been spent yet"
-        return
-    if not burn_down.streams:
-        yield "no forecast: no study has run twice yet; give --forecast 30d, for example"
+    if burn_down is None or not burn_down.streams:
+        yield end_line(burn_down) + ("" if burn_down is None else "; give --forecast 30d, for example")
         return
     for expected, words in ((False, "left so far"), (True, "left if the studies continue")):
         left = [max(0.0, burn_down.limit - point.spent) for point in burn_down.points if point.expected is expected]
@@ -281,13 +278,7 @@ def _lines(burn_down: Forecast | None, screen: Screen) -> Iterator[str]:
     for stream, more in burn_down.streams:
         count = f"{more:,}" if more < MAX_COUNTED_ROOM else f"{MAX_COUNTED_ROOM:,} or more"
         yield f"{named(stream.name)} ({named(stream.newest.method)}), every {_duration(stream.every)}: {count} more"
-    yield _end_in_words(burn_down.ends, burn_down.refused)
-
-
-def _end_in_words(ends: datetime | None, refused: Stream | None) -> str:
-    if ends is None or refused is None:
-        return "the budget lasts longer than ten years"
-    return f"the budget ends on {ends:%Y-%m-%d}, when {named(refused.name)} is refused"
+    yield named(end_line(burn_down))
 
 
 def _duration(every: timedelta) -> str:

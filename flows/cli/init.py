@@ -1,5 +1,6 @@
 """`dpbo init`: a study file of twenty lines, from the PUBLIC training file and the other one's header alone."""
 
+import json
 import os
 import re
 import unicodedata
@@ -28,7 +29,9 @@ from dpbo_core.models.scores.accuracy import ACCURACY
 from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
 from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
 from dpbo_core.models.scores.roc_auc import ROC_AUC
+from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.study import AxisSection, DataSection, PrivacySection, StudySpec
+from dpbo_core.study.file_schema import study_schema
 from dpbo_core.study.headers import check_distinct
 from dpbo_core.study.spec import read_study
 
@@ -40,6 +43,7 @@ UNBALANCED_RATIO = 2.0  # classes whose shares differ by more than this factor a
 ROLE_WORDS = tuple("validation valid val test testing holdout hold out sensitive private data csv parquet".split())  # noqa: SIM905
 FILE_WIDTH = 80  # columns of the file
 DEFAULT_FILE = Path("study.toml")
+SCHEMA_FILE = "dpbo.schema.json"  # beside the study file, whose first line names it
 BIAS_VALUE = 0.7071  # without one a linear model cannot say the larger class of everybody
 RARE_SHARE = 0.2  # share of the rarer of two classes, below which accuracy says little and records are ranked
 LINE_NOTES = {  # beside a line of the file, or the header of a table
@@ -95,11 +99,7 @@ def init(
     table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
     target = target or list(table.columns)[-1]
     text = study_text((training, validation), table, target=target, name=name, folder=out.parent, people=people)
-    with (
-        writing(f"the study file {str(out)!r}", remedy="give another --out"),
-        out.open("x", encoding="utf-8") as file,
-    ):
-        file.write(text)
+    _write(out, text)
     print_written(read_study(out), out, notices(training, table, target, people and people[0]))
 
 
@@ -113,12 +113,17 @@ def _init_sensitive(table: Path, other: Path | None, target: str | None, person:
         )
     name = public_name(table, target) if out == DEFAULT_FILE else out.stem
     text, features = sensitive_study(table, target, name=name, folder=out.parent)
-    with (
-        writing(f"the study file {str(out)!r}", remedy="give another --out"),
-        out.open("x", encoding="utf-8") as file,
-    ):
-        file.write(text)
+    _write(out, text)
     print_sensitive(out, table, target, features)
+
+
+def _write(out: Path, text: str) -> None:
+    """Write a new study file whose first line names its JSON Schema, and that schema beside it, for editors."""
+    with writing(f"the study file {str(out)!r}", remedy="give another --out"):
+        with out.open("x", encoding="utf-8") as file:
+            file.write(f"#:schema ./{SCHEMA_FILE}\n{text}")
+        schema = json.dumps(study_schema(), indent=1, ensure_ascii=False)
+        replace_atomically(out.with_name(SCHEMA_FILE), schema.encode(), mode=0o644)
 
 
 def study_text(

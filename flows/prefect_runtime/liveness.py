@@ -41,6 +41,27 @@ def current_flow_run() -> "FlowRun | None":
     return None if context is None else context.flow_run
 
 
+class EngineLines(logging.Filter):
+    """Keep what Prefect's engine says of each finished task out of the logs of our runs; its warnings stay.
+
+    Attributes:
+        runs: the ids of our runs in this process. The records of other flows are let through.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is ours, another flow's, or at least a warning."""
+        of_prefect = f"{os.sep}prefect{os.sep}" in record.pathname and record.levelno < logging.WARNING
+        return not of_prefect or str(getattr(record, "flow_run_id", "")) not in self.runs
+
+
+ENGINE_LINES = EngineLines()
+RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")  # whose records Prefect shows as the logs of a run
+
+
 def run_logger() -> "logging.Logger | LoggingAdapter":
     """Return the logger of the current flow run; outside of one, as with --direct, a logger that writes nothing."""
     if current_flow_run() is None:
@@ -69,11 +90,17 @@ def follow(starter: str | None) -> None:
 
 @contextmanager
 def is_alive(folder: Path) -> Iterator[None]:
-    """Context that holds the current flow run's lock in `folder`; first sets runs whose process died to Crashed."""
+    """Context that holds the current flow run's lock in `folder`; first sets runs whose process died to Crashed.
+
+    From then on the run's logs hold our lines, and of Prefect's engine its warnings.
+    """
     run = current_flow_run()
     if run is None:
         yield
         return
+    ENGINE_LINES.runs.add(str(run.id))
+    for name in RUN_LOGGERS:
+        logging.getLogger(name).addFilter(ENGINE_LINES)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     crash_dead_runs(folder)
     path = folder / str(run.id)

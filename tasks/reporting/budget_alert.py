@@ -7,6 +7,7 @@ import re
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.accounting.edition_price import room_text
+from dpbo_core.ledger.accounting.forecast import Forecast
 from dpbo_core.privacy.amounts import from_units
 
 SETTING, SHARE = "DPBO_BUDGET_ALERT", "0.8"
@@ -31,3 +32,14 @@ def account_line(account: Account, *, study: str = "") -> str:
     more = account.editions.get(study)
     fits = "" if more is None else f", {room_text(more)}"
     return f"{cap.dataset}: ε {spent:.3g} of {limit:g} spent, {max(0.0, limit - spent):.3g} left{fits}"
+
+
+def end_line(burn_down: Forecast | None) -> str:
+    """When a budget ends if its studies continue as they did, in one line; or why that is unknown. Not escaped."""
+    if burn_down is None:
+        return "no forecast: it has no limit, or nothing has been spent yet"
+    if not burn_down.streams:
+        return "no forecast: no study has run twice yet"
+    if burn_down.ends is None or burn_down.refused is None:
+        return "the budget lasts longer than ten years"
+    return f"the budget ends on {burn_down.ends:%Y-%m-%d}, when {burn_down.refused.name} is refused"

@@ -34,7 +34,7 @@ def metrics(release: Release, account: Account) -> list[Any]:
     Their time is that of the release, so that publishing again writes the same rows and none twice.
     """
     rows = _named(release) + by_edition(release, balance_after(account, release.release_id)) + score_rows(release)
-    rows += [(f"evaluation/{name}", figure["value"], 0) for name, figure in _figures(release)]
+    rows += [(f"evaluation/{name}", figure["value"], 0) for name, figure in figures(release)]
     for point in release.value.get("trajectory", []):
         if point["score"] is not None:
             rows.append(("trajectory/score", point["score"], point["step"]))
@@ -61,7 +61,7 @@ def _named(release: Release) -> list[tuple[str, float, int]]:
 
 def score_rows(release: Release) -> list[tuple[str, float, int]]:
     """Return the displayed metric in its own unit, its 90% interval and a constant answer's; none for a report."""
-    metric = None if _figures(release) else displayed_metric(release)
+    metric = None if figures(release) else displayed_metric(release)
     if metric is None:
         return []
     low, high = (math.nan, math.nan) if metric.interval is None else metric.interval
@@ -111,11 +111,12 @@ def params(release: Release) -> list[Any]:
     return [Param(_key(name), in_short(item)[:MAX_PARAMETER_LENGTH]) for name, item in shown.items()]
 
 
-def _figures(release: Release) -> list[tuple[str, Any]]:
-    figures = release.value.get("metrics", {})
+def figures(release: Release) -> list[tuple[str, Any]]:
+    """Return the name and cell of each figure of a report that has a value; of a comparison its difference."""
+    cells = release.value.get("metrics", {})
     if (compared := release.value.get(COMPARED)) is not None:
-        figures = {COMPARED: {**compared, "sampling_interval": compared["interval"]}}
-    return [(name, figure) for name, figure in figures.items() if figure["value"] is not None]
+        cells = {COMPARED: {**compared, "sampling_interval": compared["interval"]}}
+    return [(name, figure) for name, figure in cells.items() if figure["value"] is not None]
 
 
 def _scores(release: Release) -> Iterator[tuple[str, float]]:

@@ -13,17 +13,21 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote, urlencode
 
 import httpx
 from intruder import command, environment
+from months import released
 
 from audit.schedule import free_port
+from dpbo_core.ledger.ledger import PrivacyLedger
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
@@ -113,13 +117,31 @@ def shown(folder: Path, *editions: str) -> Iterator[Shown]:
         yield Shown(folder, link, identity, tags["mlflow.parentRunId"], runs[-1], document, runs)
 
 
+def report_page(folder: Path) -> Path:
+    """The page of `dpbo report` on half a year of one study and a first release of another."""
+    (folder / "mlruns").mkdir()
+    ledger, now = PrivacyLedger(f"sqlite:///{folder / 'mlruns' / 'ledger.db'}"), datetime.now(UTC)
+    tables = tomllib.loads(STUDY.read_text()) | {"budget": {"epsilon": 14.0, "delta": 1e-5}}
+    for month in range(6):
+        day = now - timedelta(days=30 * (5 - month) + 2)
+        tables["study"] |= {"name": "screening", "edition": f"{day:%Y-%m-%d}"}
+        released(ledger, tables | {"evaluation": {"epsilon": 0.5}}, day)
+    tables["study"] |= {"name": "triage", "edition": "first"}
+    tables["privacy"] |= {"dataset": "emergency ward", "epsilon": 0.9}
+    released(ledger, tables | {"budget": {"epsilon": 1.0, "delta": 1e-5}}, now - timedelta(days=3))
+    subprocess.run(command("report", "--html", "site"), cwd=folder, env=environment(folder), check=True)
+    return folder / "site" / "index.html"
+
+
 def main() -> None:
     if chromium() is None:
         sys.exit("make look needs Chromium. On Debian or Ubuntu: apt-get install chromium")
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES
     target.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as name:
-        folder = Path(name)
+        photograph(report_page(Path(name)).as_uri(), target / "report.png", size=(1280, 1080))
+    with TemporaryDirectory() as name:
+        (folder := Path(name) / "clinic").mkdir()  # whose name is a tag in Prefect
         with shown(folder, "1", "2", "3", "4") as world:
             experiment = f"{world.mlflow}#/experiments/{world.experiment}"
             study, run = (f"{experiment}/runs/{name}" for name in (world.study, world.run_id))

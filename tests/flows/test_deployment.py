@@ -3,6 +3,7 @@
 import re
 import tomllib
 from datetime import date
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import newest
@@ -28,6 +29,39 @@ def test_the_compose_file_publishes_on_this_machine_alone_and_ships_no_password(
     }
     assert len(secrets) == 7
     assert all(re.search(r"\$\{[A-Z]+_PASSWORD:\?\}", value) for value in secrets.values())
+
+
+def test_every_part_of_the_compose_file_is_there():
+    """Commands of the image, services and volumes that are declared, variables that its first lines name."""
+    text = (ROOT / "examples" / "container" / "compose.yaml").read_text()
+    compose = yaml.safe_load(text)
+    services, head = compose["services"], text.partition("\nname:")[0]
+    programs = {point.name for point in entry_points(group="console_scripts")}
+    commands = {name: one["command"].split() for name, one in services.items() if "command" in one}
+    assert {words[0] for words in commands.values()} == {"prefect", "mlflow"} < programs
+    assert {words[1] for words in commands.values()} <= {"server", "worker"}
+    for name, one in services.items():
+        named = [volume.partition(":")[0] for volume in one["volumes"]]
+        assert all(volume.startswith("./") or volume in compose["volumes"] for volume in named), name
+        assert set(one.get("depends_on", ())) <= set(services), name
+        assert one["image"] == "dpbo" or re.fullmatch(r"[a-z]+:\d+", one["image"]), name
+    assert set(re.findall(r"\$\{(\w+)", text)) == set(re.findall(r"(\w+)=…", head))
+    worker = services["worker"]["environment"]
+    ports = {one["ports"][0].rpartition(":")[2]: name for name, one in services.items() if "ports" in one}
+    for variable in (
+        "PREFECT_API_URL",
+        "MLFLOW_TRACKING_URI",
+    ):  # each names a service, at the port that it listens on
+        host, port = re.fullmatch(r"http://(\w+):(\d+)(?:/api)?", worker[variable]).groups()
+        assert ports[port] == host
+    assert "@postgres/dpbo" in worker["DPBO_LEDGER_URL"]
+    dockerfile = (ROOT / "examples" / "container" / "Dockerfile").read_text()
+    assert "USER 10001" in dockerfile
+    assert services["worker"]["user"] == "10001"
+    assert [line for line in (ROOT / "Makefile").read_text().splitlines() if line.startswith("wheel:")]
+    assert "make wheel && docker build" in dockerfile
+    pool = commands["worker"][commands["worker"].index("--pool") + 1]
+    assert pool == yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"][0]["work_pool"]["name"]
 
 
 def test_what_the_newest_lane_asks_for_has_no_upper_bound():

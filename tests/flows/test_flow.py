@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
+import tomli_w
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from mlflow.tracking import MlflowClient
 from prefect import Task, flow, settings
@@ -28,12 +29,14 @@ from prefect.settings import temporary_settings
 from prefect.states import Running
 from worlds import mostly_slow, with_method
 
+from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.owner import owners_terminal
-from dpbo.flows.prefect_page import one_line
+from dpbo.flows.prefect_page import one_line, outcome_of
 from dpbo.flows.prefect_runtime.liveness import crash_dead_runs, is_alive
 from dpbo.flows.prefect_runtime.settings import check_prefect_settings
+from dpbo.flows.serve import tune_on_schedule
 from dpbo.flows.stores import Stores
-from dpbo.flows.tune import tune_privately
+from dpbo.flows.tune import tune_file, tune_privately
 from dpbo.tasks import policies, tuning
 from dpbo.tasks.reporting.receipt import new_key
 from dpbo_core.errors import BudgetExceeded, Sealed, StudyInvalid
@@ -147,8 +150,12 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     tuned = tune_privately(StudySpec.from_dict(with_method(tables, kind)))
     assert tuned.warnings == ()
     (run,) = (run for run in flow_runs("tune privately") if run.id not in before)
-    assert (run.name, set(run.tags)) == ("trial · 1", {"dataset: people", f"method: {kind}"})
+    (account,) = PrivacyLedger(Stores().ledger).accounts("people")
+    assert run.name == f"trial · 1: {outcome_of(account, tuned.result.release)}"
+    assert set(run.tags) == {"dataset: people", f"method: {kind}", f"folder: {here.name}"}
     assert run.state.message == one_line(tuned.result)
+    assert re.fullmatch(r"(-?[\d.e+-]+|no score), ε [\d.]+, [\d.]+ left", run.name.partition(": ")[2]), run.name
+    assert not [line for line in logs(run) if line.startswith(("Finished in state", "Created", "Beginning task"))]
     names = sorted(stem(task.name) for task in task_runs(run))
     study = resolve(StudySpec.from_dict(with_method(tables, kind)))
     steps, public_path = study.method.n_steps(study.problem), study.method.public_path
@@ -358,10 +365,49 @@ def test_a_flow_of_others_that_keeps_results_is_told_the_refusal_and_nothing_els
     invalid, refused = flow_runs("tune privately")[:2]
     assert (refused.state.name, refused.state.type.value) == ("Refused: budget", "CANCELLED")
     assert (invalid.state.name, invalid.state.type.value) == ("Failed", "FAILED")
+    assert (refused.name, invalid.name[-8:]) == ("trial · 1: refused by the budget", ": failed")
+    assert "the limit is" in refused.state.message
     said = logs(invalid, refused)
     assert any("the limit is" in line for line in said)
     assert not [line for line in [*said, *logs(flow_runs("keeps results")[0])] if "serialize" in line]
     assert not [line for line in said if "Traceback" in line]
+
+
+FLOWS = [
+    pytest.param(node, id=node.name)
+    for part in ("flows", "features")
+    for path in sorted((ROOT / part).rglob("*.py"))
+    for node in ast.walk(ast.parse(path.read_text()))
+    if isinstance(node, ast.FunctionDef) and "private_flow(" in " ".join(map(ast.unparse, node.decorator_list))
+]
+
+
+@pytest.mark.parametrize("node", FLOWS)
+def test_every_private_flow_ends_a_refusal_by_the_same_function(node):
+    """Which gives it one state, one message and one ending of its name."""
+    caught = [one for one in ast.walk(node) if isinstance(one, ast.ExceptHandler)]
+    assert any(ast.unparse(one.type) == "DpboError" for one in caught)
+    assert re.search(r"\b(failed_run|failure_line)\(", ast.unparse(node))
+
+
+def test_a_refused_evaluation_ends_as_a_refused_tune_does(here, tables):
+    tables["study"]["method"] = "private_grid"
+    tune_privately(StudySpec.from_dict(tables))
+    changed = {"study": tables["study"] | {"edition": "2"}, "privacy": tables["privacy"] | {"epsilon": 2.5}}
+    (here / "study.toml").write_text(tomli_w.dumps(tables | changed))
+    with pytest.raises(BudgetExceeded):
+        evaluate_privately(StudySpec.from_dict(tables), epsilon=2.5)
+    with pytest.raises(BudgetExceeded):
+        tune_file("study.toml")
+    state = tune_on_schedule("study.toml", return_state=True)
+    ended = [flow_runs(name)[0] for name in ("evaluate privately", "tune a study file")]
+    assert [(run.state.name, run.state.type.value) for run in ended] == [("Refused: budget", "CANCELLED")] * 2
+    assert [run.name for run in ended] == [
+        "trial · 1 · evaluation: refused by the budget",
+        "trial · 2: refused by the budget",
+    ]
+    assert all("the limit is" in run.state.message for run in ended)
+    assert (state.name, state.type.value) == ("Refused: budget", "CANCELLED")
 
 
 def test_other_libraries_log_lines_are_not_sent_to_prefect():

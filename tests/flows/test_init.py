@@ -1,10 +1,13 @@
 """`dpbo init`: from two files never seen before to a release and its plot, with nothing written by hand."""
 
+import json
 import random
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from dpbo.flows.cli.init import public_name, study_text
 from dpbo_core.data import read_table
@@ -53,6 +56,9 @@ def test_from_a_csv_never_seen_to_a_release(two, dpbo):
     assert "visit, note" in out
     assert max(map(len, out.splitlines())) <= 80
     spec = read_study("ward.toml")
+    assert Path("ward.toml").read_text().startswith("#:schema ./dpbo.schema.json\n")
+    schema = json.loads(Path("dpbo.schema.json").read_text())
+    assert Draft202012Validator(schema).is_valid(tomllib.loads(Path("ward.toml").read_text()))
     small = spec.replace(model=spec.model.replace(params={"n_estimators": 3}))  # a hundred trees take ten seconds
     release = run_study(small, ledger=PrivacyLedger("sqlite:///ledger.db")).release
     assert set(release.value["hyperparameters"]) == {"max_depth"}

@@ -57,6 +57,19 @@ def built(tmp_path_factory):
     return sdist, made
 
 
+@pytest.mark.slow
+def test_make_wheel_builds_the_same_wheel(built, tmp_path):
+    """In a copy of the sources, with the environment that runs these tests."""
+    source, venv = tmp_path / "source", sys.prefix
+    shutil.copytree(built[0].parent / "source", source, symlinks=True)
+    make = ["make", "wheel", f"VENV={venv}", "-o", f"{venv}/.installed"]
+    said = subprocess.run(make, cwd=source, check=True, capture_output=True, text=True).stdout
+    (wheel,) = (source / "dist").glob("*.whl")
+    assert said.strip().endswith(wheel.name)
+    assert wheel.name == built[1].name
+    assert sorted(zipfile.ZipFile(wheel).namelist()) == sorted(zipfile.ZipFile(built[1]).namelist())
+
+
 def test_they_ship_the_package_whole_and_no_test(built):
     sdist, wheel = built
     rooms = {"dpbo_core": "dpbo_core", **{room: f"dpbo/{room}" for room in ("tasks", "flows", "features")}}
@@ -140,8 +153,9 @@ def test_a_teams_own_flows_and_tasks_do_not_meet_ours(run, environment):
     name, *lines = run("python", "-c", code + COMMAND, "plan", EXAMPLE_HERE).splitlines()
     assert name == "tune privately"
     assert [Path(place).is_relative_to(environment) for place in lines[:4]] == [True, True, False, False]
-    assert "private_grid is recommended" in " ".join(lines[4:])
+    assert "No sensitive record was read and nothing was charged." in " ".join(lines[4:])
     assert "dpbo tune --example" in run("dpbo")
+    assert run("dpbo", "--version") == f"dpbo {version('dpbo')}\n"
 
 
 @pytest.mark.slow

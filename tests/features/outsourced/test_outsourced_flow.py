@@ -16,7 +16,8 @@ from test_flow import flow_runs, logs, task_runs
 from dpbo.features.outsourced import flow as outsource
 from dpbo.features.outsourced.box import REPLACE, Outsourced
 from dpbo.features.outsourced.curator import Publication
-from dpbo_core.errors import DpboError
+from dpbo.flows.owner import owners_terminal
+from dpbo_core.errors import BudgetRefused, DpboError
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
@@ -60,6 +61,9 @@ def test_an_outsourced_search_is_two_flows(here, both, monkeypatch):
         named = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
         assert [task for task in named if task != "take answer"] == tasks
         assert run.state.is_completed()
+        outcome = {"curate": "2 answers, ε 3, ", "model": "2 rows asked"}[name]
+        assert run.name.startswith(f"people · 1 · {name}: {outcome}")
+        assert run.state.message.startswith(outcome)
     runs = list(parties.values())
     kept = [item.model_dump_json() for item in [*runs, *task_runs(*runs)]] + logs(*runs)
     assert len(kept) >= 9
@@ -69,6 +73,19 @@ def test_an_outsourced_search_is_two_flows(here, both, monkeypatch):
     next(here.glob("mlruns/curator/*/key")).unlink()
     secrets = {"feature": forms_of_number(feature), "answer": forms_of_number(answer), "key": {key}}
     assert search(here, secrets, {"Prefect": "\n".join(kept).encode()}) == set()
+
+
+def test_a_refused_table_ends_as_a_refused_tune_does(here):
+    (here / "mlruns").mkdir()
+    world(here)
+    for name in ("ledger.db", "ledger.db.generation"):
+        (here / name).rename(here / "mlruns" / name)
+    publication = Publication(Outsourced(300.0, 1e-6, relation=REPLACE, norm_bound=4.0), "people")
+    with owners_terminal(), pytest.raises(BudgetRefused):
+        outsource.curate(outsource.Outsourcing(publication, "X.csv", "Y.csv", "meeting", 1, PRIVATE))
+    run = flow_runs("curate")[0]
+    assert (run.state.name, run.state.type.value) == ("Refused: budget", "CANCELLED")
+    assert run.name == "people · 1 · curate: refused by the budget"
 
 
 def test_a_party_that_stops_ends_the_others_process(here, monkeypatch):

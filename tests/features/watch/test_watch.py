@@ -6,6 +6,7 @@ import multiprocessing
 import shutil
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from canary import forms_of_number, search
@@ -17,6 +18,7 @@ from dpbo.features.watch.looks import look_once
 from dpbo.features.watch.recorded_looks import WatchOver
 from dpbo.features.watch.terms import PairMeasure
 from dpbo.features.watch.watching import plan_watch
+from dpbo.tasks.reporting.overview import overview
 from dpbo_core.errors import (
     BudgetExceeded,
     CertificateFalse,
@@ -762,3 +764,18 @@ def test_a_pool_of_persons_that_lacks_a_file_is_refused_before_its_look(tmp_path
     days[0].unlink()  # too old by now: nobody asks for it
     assert look_once(spec, name="tuesday", **place).number == 2
     assert look_once(spec, name="monday", **place).replayed
+
+
+def test_the_report_of_a_watch_says_alarm_and_not_to_ship(place):
+    """Before it the checks are counted; a new edition is another model, of which the alarm says nothing."""
+    place.look("monday")
+    (held,) = overview(place.ledger, datetime.now(UTC))[0].studies
+    assert (held.name, held.alarms) == ("clinic", ())
+    assert any("no alarm in 1 check" in remark for remark in held.remarks)
+    place.spoil()
+    place.look("tuesday")
+    dataset = overview(place.ledger, datetime.now(UTC))[0]
+    (study,) = dataset.studies
+    assert (study.ship, len(study.alarms), study.quoted) == ("no", 1, held.quoted)
+    assert dataset.alarms == (f"clinic: {study.why}",)
+    assert "fallen" in study.why
