@@ -65,6 +65,7 @@ def test_a_declared_cost_is_priced_without_a_score():
     paid = fine._price(60, 40, disjoint=False)
     assert paid.score is None
     assert paid.epsilon == pytest.approx(pure_selection_epsilon(1.0, paid.terms.count))
+    assert fine.planned(60, 40, disjoint=False, divided=False).to_json()["one_training"] is None
     with pytest.raises(StudyInvalid, match="does not pay"):
         public(training=Declared(epsilon=2.99, delta=0.0), epsilon=3.0)._price(60, 40, disjoint=False)
 
