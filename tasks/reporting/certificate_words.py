@@ -48,7 +48,7 @@ PRIVATE_TRAINING_LIMIT = (
 )
 GENERAL_LIMITS = (
     "That nobody learns what holds for the whole population: a study exists to find that out.",
-    "Anything about other releases: each adds its own ε, and the dataset's budget keeps the sum.",
+    "Anything about other releases: the dataset's budget composes them, to at most the sum of their ε.",
     "That the noise was drawn as stated: for that the curator's ledger is the record.",
 )
 CURATOR_TODO = "TO BE WRITTEN BY THE CURATOR"

@@ -35,6 +35,10 @@ DIGEST_DIGITS = 16  # of a digest; MLflow takes 36
 NO_DIGEST = "private"  # instead of the digest of sensitive records: it would tell which records they are
 MAX_DATASET_NAME = 500  # characters that MLflow takes
 CHAMPION_ALIAS = "champion"  # the alias of the version that serves
+MODELS_NOTE = (
+    "A version for each release of the study. The alias champion is the version that was registered last, or that "
+    "a comparison called better. Scores of different editions are of other records, each with its own noise."
+)
 REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
 
 
@@ -282,7 +286,7 @@ def _new_version(store: Store, run_id: str, name: str, folder: str, **described:
     from mlflow.exceptions import MlflowException
 
     with suppress(MlflowException):  # it is there already, or creating the version says what is wrong
-        store.client.create_registered_model(name, description="Models of private releases of this study.")
+        store.client.create_registered_model(name, description=MODELS_NOTE)
     source = f"{store.client.get_run(run_id).info.artifact_uri}/{folder}"
     return store.client.create_model_version(name, source, run_id, **described)
 

@@ -115,7 +115,7 @@ def _dataset(dataset: DatasetOverview, place: int) -> str:
     return (
         f'<section aria-labelledby="d{place}"><h2 id="d{place}">Dataset {escape(name)}</h2>{bar}'
         f"<p><strong>{escape(line)}; {escape(end_line(dataset.burn_down))}.</strong></p>"
-        f'<p class="soft">Approved {escape(dataset.approval)}.</p>'
+        f'<p class="soft">Approved {escape(dataset.approval)}. The mark is where an alert is sent.</p>'
         f"{studies or '<p>No study has been charged yet.</p>'}</section>"
     )
 
@@ -124,7 +124,8 @@ def _study(study: StudyOverview, dataset: DatasetOverview, anchor: str) -> str:
     number, end = study.quoted, dataset.burn_down and dataset.burn_down.ends
     quoted = '<p class="big">–</p><p class="soft">no number is released</p>'
     if number is not None:
-        of = f"{number.source} of edition {number.edition}, {number.date}"
+        dated = "" if number.date == number.edition else f", {number.date}"
+        of = f"{number.source} of edition {number.edition}{dated}"
         ends = "" if number.interval is None else f"{interval(number.interval)}, 90% ({number.covers})"
         quoted = (
             f'<p class="big">{score(number.value)}</p><p>{escape(ends)}</p>'
@@ -136,7 +137,8 @@ def _study(study: StudyOverview, dataset: DatasetOverview, anchor: str) -> str:
         ("What did it cost?", study.cost),
         (
             "Who asked, who approved?",
-            f"Asked by {study.asked_by or 'somebody whom the ledger does not name'}. Approved: {dataset.approval}.",
+            f"Asked by {study.asked_by or 'somebody whom the ledger does not name'}. Approved {dataset.approval}; "
+            "the ledger names nobody who approves.",
         ),
         ("What was released?", study.released),
         ("What now?", study.next_step),

@@ -123,7 +123,8 @@ def draw_editions(editions: list[dict[str, Any]]) -> "Figure":
     axes, places = figure.subplots(), range(len(editions))
     for place, edition in zip(places, editions, strict=True):
         if edition["low"] is not None:
-            axes.plot([place, place], [edition["low"], edition["high"]], color=NOISE, lw=6, alpha=0.35)
+            ends = [edition["low"], edition["high"]]
+            axes.plot([place, place], ends, color=NOISE, lw=6, alpha=0.35, solid_capstyle="butt")
         axes.plot(place, edition["value"], "o", color=CHOICE)
         if edition["constant answer"] is not None:
             axes.plot([place - 0.3, place + 0.3], [edition["constant answer"]] * 2, color=INK, lw=1)
