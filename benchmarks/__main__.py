@@ -34,8 +34,10 @@ SCRIPTS = {
     "startup": "Start-up",
     "mistakes": "Mistakes",
     "main_road": "The main road",
+    "tools": "Beside other tools",
     "whole_commands": "Whole commands",
     "seconds": "What a user waits for",
+    "draws": "Single draws",
     "ledger": "The ledger",
     "growth": "Growth",
 }
@@ -43,10 +45,10 @@ SHOWN = ("numpy", "scipy", "scikit-learn", "opendp", "prefect", "botorch", "torc
 
 
 def main(chosen: list[str]) -> int:
-    found = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
     for name in chosen or SCRIPTS:
         print(f"{name} …", file=sys.stderr, flush=True)
-        found[name] = {"rows": run(name), "machine": machine()}
+        made = {name: {"rows": run(name), "machine": machine()}}
+        found = (json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}) | made
         FIGURES.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         PAGE.write_text(page(found), encoding="utf-8")
     return 0

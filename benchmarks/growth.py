@@ -8,6 +8,7 @@ theory means that something fixed still weighs; above it, that memory has become
 ![Time against size for each part](../pictures/growth.png)
 """
 
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -16,15 +17,22 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.ledger import grown
 from benchmarks.rows import Row, main
 from benchmarks.scoring import table as records
 from benchmarks.timing import seconds
 from benchmarks.training import table
+from benchmarks.whole_commands import written
 from benchmarks.workloads import KERNELS, NOISE, Workload, ours
+from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.linear.fit import LinearModel, train
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.study import StudySpec
+from dpbo_core.study.context import QueryContext
+from dpbo_core.study.run import Run
+from dpbo_core.study.tuning import open_study
 from dpbo_core.theorems import srinivas_2010
 
 FIGURE = Path(__file__).parent.parent / "docs" / "pictures" / "growth.png"
@@ -85,24 +93,61 @@ def rows() -> Iterator[Row]:
     found = []
     for part in PARTS:
         taken = [fastest(part.prepared(size)) for size in part.sizes]
-        slope = float(np.polyfit(np.log(part.sizes), np.log(taken), 1)[0])
-        found.append((part, taken, slope))
-        yield Row(
-            f"{part.name}: exponent in {part.grows}",
-            slope,
-            unit=f"(theory {part.theory:g})",
-            note=spoken(part, taken),
-        )
+        row = exponent_row(part.name, part.grows, part.theory, part.sizes, taken)
+        found.append((part, taken, row.figure or 0.0))
+        yield row
     draw(found)
+    yield from of_entries()
+    yield from of_opening()
+
+
+def of_entries() -> Iterator[Row]:
+    """A reservation and an account as a SQLite ledger grows; a charge's seal compares sums over all entries."""
+    sizes, reserving, accounts = (1_250, 5_000, 20_000), [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for _, _, used, ledger in grown(f"sqlite:///{folder}/ledger.db", sizes):
+            reserving.append(used)
+            accounts.append(fastest(partial(ledger.accounts, "d")))
+    for what, theory, taken in (("a reservation", 1.0, reserving), ("a dataset's account", 1.0, accounts)):
+        yield exponent_row(what, "entries", theory, sizes, taken)
+
+
+def of_opening() -> Iterator[Row]:
+    """Opening a study: both files are read and encoded, and the first model trained: Newton's Hessians are n·d²."""
+    sizes = (64, 128, 256, 512)
+    with tempfile.TemporaryDirectory() as name:
+        taken = [opening(Path(name) / str(d), d) for d in sizes]
+    yield exponent_row("opening a study, n = 20,000", "d", 2.0, sizes, taken)
+
+
+def opening(folder: Path, d: int) -> float:
+    training, parts = written(folder, 20_000, d, 1)
+    study = StudySpec.from_dict(
+        {
+            "study": {"name": "opened", "method": "private_grid"},
+            "privacy": {"dataset": "records", "epsilon": 1.0},
+            "budget": {"epsilon": 20.0},
+            "data": {"training": str(training), "validation": parts[0], "target": "y", "n_validation": 20_000},
+            "model": {"estimator": "logistic", "score": "accuracy"},
+            "space": {"lambda": {"low": 1e-4, "high": 1.0, "log": True, "points": 64}},
+        }
+    )
+    taken = []
+    for turn in range(3):
+        context = QueryContext(PrivacyLedger(f"sqlite:///{folder}/{turn}.db"), str(folder))
+        taken.append(seconds(partial(open_study, Run.of(study, context))))
+    return min(taken)
+
+
+def exponent_row(what: str, grows: str, theory: float, sizes: tuple[int, ...], taken: list[float]) -> Row:
+    slope = float(np.polyfit(np.log(sizes), np.log(taken), 1)[0])
+    note = f"{taken[0]:.2g} s at {sizes[0]:,}, {taken[-1]:.2g} s at {sizes[-1]:,}"
+    return Row(f"{what}: exponent in {grows}", slope, unit=f"(theory {theory:g})", note=note)
 
 
 def fastest(run: Callable[[], Any]) -> float:
     run()
     return min(seconds(run) for _ in range(3))
-
-
-def spoken(part: Part, taken: list[float]) -> str:
-    return f"{taken[0]:.2g} s at {part.sizes[0]:,}, {taken[-1]:.2g} s at {part.sizes[-1]:,}"
 
 
 def draw(found: list[tuple[Part, list[float], float]]) -> None:

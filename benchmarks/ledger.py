@@ -1,9 +1,11 @@
-"""What a reservation costs as a ledger grows, each durable, all on one dataset; by the wall.
+"""What a reservation costs as a ledger grows, each durable, all on one dataset.
 
     python -m benchmarks.ledger [--json]
 
 Entries are reservations of that dataset, written in one transaction; then the median of 20 reservations is taken,
-each in a transaction of its own. With eight processes the cap has room for nine in ten of what is asked for, and
+each in a transaction of its own: by the wall, which waits for the disk, and processor time of this process alone.
+An account has every entry of its dataset; a balance is what was spent just after the last one. With eight processes
+the cap has room for nine in ten of what is asked for, and
 exactly those are admitted. PostgreSQL is a server of this script's own (pgserver) with its settings as they come,
 so fsync is on.
 """
@@ -14,6 +16,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -21,8 +24,10 @@ import sqlalchemy as sa
 
 from benchmarks.peers import installed
 from benchmarks.rows import Row, main, missing
+from benchmarks.timing import seconds
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger import audit
+from dpbo_core.ledger.accounting.account import balances
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -33,7 +38,7 @@ from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.privacy.guarantee import Evidence, NeighboringRelation, PrivacyGuarantee, PrivacyUnit, Standing
 from dpbo_core.privacy.release import PrivacyPlan
 
-SIZES = {1_000: 5.0, 20_000: 50.0}  # entries → milliseconds that are asked for
+SIZES = {1_000: 5.0, 20_000: 10.0}  # entries → milliseconds that are asked for
 TOTAL = 1920
 EPSILON = 0.001
 GUARANTEE = PrivacyGuarantee(
@@ -80,17 +85,17 @@ def measure(url, processes):
     start.wait()
     begun = time.perf_counter()
     admitted = sum(won.get() for _ in workers)
-    seconds = time.perf_counter() - begun
+    lasted = time.perf_counter() - begun
     for each in workers:
         each.join()
     (account,) = PrivacyLedger(url).accounts("d")
     assert admitted == len(account.entries) == room, (admitted, len(account.entries), room)
     audit.verify(url)
-    return admitted / seconds, admitted, asks * processes
+    return admitted / lasted, admitted, asks * processes
 
 
-def grown(url) -> Iterator[tuple[int, float]]:
-    """(entries, median seconds of a reservation) for each of SIZES."""
+def grown(url, sizes=SIZES) -> Iterator[tuple[int, float, float, PrivacyLedger]]:
+    """(entries, median seconds of a reservation by the wall and of the processor, the ledger) for each size."""
     ledger = PrivacyLedger(url)
     ledger.set_budget(PrivacyBudget.of("d", epsilon=1000.0, delta=1e-5))
     number = 0
@@ -100,21 +105,27 @@ def grown(url) -> Iterator[tuple[int, float]]:
 
     ledger.reserve(Charge(key(), plan()), noise="operating_system")
     store = LedgerStore(url)
-    for entries in SIZES:
+    for entries in sizes:
         with store.writing() as writer:
             row = dict(writer.connection.execute(sa.select(RESERVATIONS).limit(1)).mappings().one())
             del row["id"]
             while writer.last.sequence < entries:
                 number += 1
                 writer.write(RESERVATIONS, row | {"fingerprint": f"{number:0>64}"})
-        seconds = []
+        waited, used = [], []
         for _ in range(20):
             number += 1
-            begun = time.perf_counter()
+            begun, before = time.perf_counter(), time.process_time()
             ledger.reserve(Charge(key(), plan()), noise="operating_system")
-            seconds.append(time.perf_counter() - begun)
-        yield entries, median(seconds)
+            waited.append(time.perf_counter() - begun)
+            used.append(time.process_time() - before)
+        yield entries, median(waited), median(used), ledger
     audit.verify(url)
+
+
+def last_balance(account):
+    last = account.entries[-1]
+    return list(balances(account, lambda entry: entry is last))
 
 
 def rows() -> Iterator[Row]:
@@ -144,8 +155,14 @@ def rows() -> Iterator[Row]:
 
 
 def rows_of(database, made) -> Iterator[Row]:
-    for entries, seconds in grown(made("growing")):
-        yield Row(f"{database}, a reservation at {entries:,} entries", 1000 * seconds, "ms", at_most=SIZES[entries])
+    for entries, wall, used, ledger in grown(made("growing")):
+        on = f"at {entries:,} entries"
+        yield Row(f"{database}, a reservation {on}, by the wall", 1000 * wall, "ms", at_most=SIZES[entries])
+        yield Row(f"{database}, a reservation {on}, processor", 1000 * used, "ms")
+        yield Row(f"{database}, the account {on}, processor", 1000 * seconds(partial(ledger.accounts, "d")), "ms")
+        (account,) = ledger.accounts("d")
+        taken = seconds(partial(last_balance, account))
+        yield Row(f"{database}, the balance after the last {on}, processor", 1000 * taken, "ms")
     rate, admitted, asked = measure(made("raced"), 8)
     said = f"{admitted:,} of {asked:,} admitted"
     yield Row(f"{database}, 8 at once", rate, unit="a second", note=said)

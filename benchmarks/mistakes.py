@@ -3,8 +3,9 @@
     python -m benchmarks.mistakes [--json]
 
 A unit is a process that runs `import numpy` beside each, so that a busy machine slows both; modules are compiled
-before, as an installed package's are. Only the row of no room has a ledger: its floor, NumPy and SQLAlchemy,
-is near the limit, and the study's methods, which say the price, come on top. Parquet's is NumPy and pyarrow.
+before, as an installed package's are. "No room" has a floor of NumPy and SQLAlchemy, and the study's methods, which
+say the price, come on top; Parquet's is NumPy and pyarrow. A plan reads the ledger and trains one model: its floor
+is NumPy, SQLAlchemy and SciPy's linear algebra.
 """
 
 import os
@@ -50,15 +51,26 @@ MISTAKES: dict[str, tuple[dict[str, object], float, int]] = {
     "another number of records, Parquet": ({"records": 21, "validation": "v.parquet"}, 3.0, 2),
     "no cap": ({"budget": ""}, 3.0, 3),
     "no room, with a ledger": ({"epsilon": 6.0}, 3.0, 3),
+    "a missing file, with a ledger": ({"training": "none.csv"}, 2.0, 2),
+    "a wrong option: `tune s.toml --nope`": ({}, 2.0, 2),
+    "`tune --help`": ({}, 2.0, 0),
+    "`plan`, no mistake": ({}, 4.0, 0),
 }
+WORDS = {  # of the rows whose command is another than `tune s.toml`
+    "a wrong option: `tune s.toml --nope`": ("tune", "s.toml", "--nope"),
+    "`tune --help`": ("tune", "--help"),
+    "`plan`, no mistake": ("plan", "s.toml"),
+}
+FLOORS = ("sqlalchemy", "pyarrow.parquet", "sqlalchemy, scipy.linalg")  # beside NumPy
 
 
 def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as place:
         runs = {"numpy": partial(python, Path(place), 0, "import numpy")}
         for number, (name, (changes, _, code)) in enumerate(MISTAKES.items()):
-            runs[name] = partial(python, folder(place, number, changes, name), code, COMMAND, "tune", "s.toml")
-        for library in ("sqlalchemy", "pyarrow.parquet"):
+            words = WORDS.get(name, ("tune", "s.toml"))
+            runs[name] = partial(python, folder(place, number, changes, name), code, COMMAND, *words)
+        for library in FLOORS:
             words = f"import numpy, {library}"
             runs[f"`{words}`"] = partial(python, Path(place), 0, words)
         taken = dict(zip(runs, in_turn([*runs.values()], REPETITIONS, children), strict=True))

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -54,7 +54,6 @@ FOREST = {
     "params": "{ n_estimators = 50, random_state = 0, n_jobs = 1 }",
     "standardize": "false",
 }
-LAMBDAS = ",".join(f"{c:.6g}" for c in np.geomspace(1e-2, 1e4, 64))
 Taken = tuple[float, float, float]  # seconds by the clock and of the processor, and the largest process's GB
 
 
@@ -173,12 +172,29 @@ def processor(side: list[Taken]) -> list[float]:
     return [one[1] for one in side]
 
 
+def values_of(models: int) -> str:
+    """The values of C that a plain loop tries."""
+    return ",".join(f"{c:.6g}" for c in np.geomspace(1e-2, 1e4, models))
+
+
+LAMBDAS = values_of(64)
+
+
 def log_space(name: str, points: int) -> str:
     return f"{name} = {{ low = 1e-4, high = 1.0, log = true, points = {points} }}"
 
 
 def written(folder: Path, n: int, d: int, files: int, persons: int = 0) -> tuple[Path, list[str]]:
-    """training.parquet, of 5,000 rows, and n records in files of one folder, in which persons come in any order."""
+    """training.parquet, of 5,000 rows, and n records in files of one folder, in which persons come in any order.
+
+    Another process writes them: a process that this one starts is said to be as large as this one ever was.
+    """
+    with ProcessPoolExecutor(1) as pool:
+        pool.submit(write, folder, n, d, files, persons).result()
+    return folder / "training.parquet", [str(path) for path in sorted((folder / "validation").iterdir())]
+
+
+def write(folder: Path, n: int, d: int, files: int, persons: int) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -194,7 +210,6 @@ def written(folder: Path, n: int, d: int, files: int, persons: int = 0) -> tuple
         if people is not None:
             columns["person"] = people[at : at + size] if name != "training" else -1 - np.arange(size)
         pq.write_table(pa.table(columns), folder / f"{name}.parquet")
-    return folder / "training.parquet", [str(path) for path in sorted((folder / "validation").iterdir())]
 
 
 def tune(
@@ -206,8 +221,11 @@ def tune(
     workers: int = 1,
     home: Path | None = None,
     number: int = 0,
+    code: str = COMMAND,
+    **settings: str,
 ) -> Taken:
-    """One study over the folder beside the training file, in a new home unless one is given."""
+    """One study over the folder beside the training file, in a new home unless one is given, by other `code`
+    than the command's where given, with more environment variables."""
     import pyarrow.parquet as pq
 
     n = sum(pq.ParquetFile(path).metadata.num_rows for path in (training.parent / "validation").iterdir())
@@ -242,8 +260,8 @@ score = "accuracy"
         around = {
             name: text for name, text in os.environ.items() if not name.startswith(("PREFECT_", "DPBO_", "MLFLOW_"))
         }
-        around |= {"DPBO_LEDGER": str(here / "ledger.db")} if home else {}
-        return spent([sys.executable, "-c", COMMAND, "tune", "study.toml", "--anyway", *words], folder, around)
+        around |= ({"DPBO_LEDGER": str(here / "ledger.db")} if home else {}) | settings
+        return spent([sys.executable, "-c", code, "tune", "study.toml", "--anyway", *words], folder, around)
 
 
 def run_loop(estimator: str, values: str, training: Path, parts: Sequence[str]) -> Taken:

@@ -30,6 +30,7 @@ from dpbo_core.privacy.sensitive import attempted
 ParquetFile = Path | CheckedFile | RowGroup | StoredObject
 _PANDAS_INDEX = "__index_level_"
 _MAGIC = b"PAR1"
+CELLS_TOGETHER = 2**21  # of a row group that are read at once
 
 
 @dataclass(frozen=True)
@@ -206,9 +207,15 @@ def _group(
     file: Any, group: int, size: int, names: list[str], readers: Sequence[Sequence[Callable[[Any], Any]]]
 ) -> list[list[Any]] | None:
     """Return one row group's columns as each list of readers (one a column) decodes them; None if a page fails."""
+    together = max(
+        1, CELLS_TOGETHER // max(1, size)
+    )  # columns: beside them lie their pages as they are in the file
     try:
-        table = file.read_row_group(group, columns=names)  # and what lies under one, were it a column of columns
-        columns = [table.column(table.schema.names.index(name)) for name in names]
+        columns = []
+        for start in range(0, len(names), together):
+            some = names[start : start + together]
+            table = file.read_row_group(group, columns=some)  # and what lies under one, were it a column of columns
+            columns += [table.column(table.schema.names.index(name)) for name in some]
         read = [[reader(column) for reader, column in zip(one, columns, strict=True)] for one in readers]
         return read if all(len(column) == size for columns in read for column in columns) else None
     except Exception:  # noqa: BLE001  whatever the pages hold, their records are broken and nothing is raised

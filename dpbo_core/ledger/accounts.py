@@ -3,9 +3,11 @@
 A row that does not hold what was written there is damage, and says so; what it holds is not repeated.
 """
 
+import json
 import math
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -44,27 +46,24 @@ from dpbo_core.ledger.sources import Source
 from dpbo_core.privacy.amounts import count_of, from_units, text_of
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit
 
-HALF_SUM_UNITS = 10**9  # sums are made of two halves, which no number of reservations takes over 64 bits
-
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 CAP_QUERY = sa.select(DATASETS).where(DATASETS.c.name == sa.bindparam("dataset"))
 AMOUNT_COLUMNS = tuple(RESERVATIONS.c[name] for name in ("epsilon_units", "delta_units", "rho_units"))
-SPENT_QUERY = (
-    sa.select(
-        RESERVATIONS.c.unit,
-        sa.func.count(),
-        sa.func.count(RESERVATIONS.c.epsilon_units),  # those with a pure ε
-        *(
-            sa.func.sum(half)
-            for amount in AMOUNT_COLUMNS
-            for half in (amount // HALF_SUM_UNITS, amount % HALF_SUM_UNITS)
-        ),
-        *(
-            bound(amount) for amount in AMOUNT_COLUMNS for bound in (sa.func.min, sa.func.max)
-        ),  # none below 0, none a text
-    )
+PRICES_QUERY = (  # in the index's order: few charges of a dataset have a price of their own
+    sa.select(RESERVATIONS.c.unit, *AMOUNT_COLUMNS, sa.func.count())
     .where(RESERVATIONS.c.dataset == sa.bindparam("dataset"))
-    .group_by(RESERVATIONS.c.unit)
+    .group_by(RESERVATIONS.c.unit, *AMOUNT_COLUMNS)
+)
+ENTRIES_QUERY = (
+    sa.select(
+        *(RESERVATIONS.c[name] for name in ("id", "study", "edition", "method", "fingerprint", "reserved_at")),
+        *AMOUNT_COLUMNS,
+        *(sa.cast(RESERVATIONS.c[name], sa.Text).label(name) for name in ("guarantee", "spends")),
+        RELEASES.c.released_at,
+    )
+    .join(RELEASES, isouter=True)
+    .where(RESERVATIONS.c.dataset == sa.bindparam("dataset"))
+    .order_by(RESERVATIONS.c.id)
 )
 UNRELEASED_QUERY = (
     sa.select(DRAWS.c.reservation, DRAWS.c.what)
@@ -111,16 +110,12 @@ def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
 def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit], int]:
     """Return the exact sums of ε, δ and ρ of a dataset's charges, the privacy units they protect, and their number.
 
-    The query returns, for each unit, the number of charges, the number that have a pure ε, the high and low halves
-    of each sum (so that neither overflows), and the least and largest amount of each kind. ε is None if a charge
-    has none.
+    ε is None if a charge has none.
     """
     total, units, charges = ZERO_TOTAL, set(), 0
-    for unit, count, pure, *sums in connection.execute(SPENT_QUERY, {"dataset": dataset}):
-        for bound in sums[6:]:
-            count_of(bound or 0)  # raises for an amount that is not a whole number, in a damaged row
-        epsilon, delta, rho = (int(sums[i] or 0) * HALF_SUM_UNITS + int(sums[i + 1] or 0) for i in (0, 2, 4))
-        total += Total(epsilon if pure == count else None, delta, rho)
+    for unit, epsilon, delta, rho, count in connection.execute(PRICES_QUERY, {"dataset": dataset}):
+        pure = None if epsilon is None else count_of(epsilon) * count
+        total += Total(pure, count_of(delta) * count, count_of(rho) * count)
         units.add(PrivacyUnit(unit))
         charges += count
     return total, frozenset(units), charges
@@ -155,8 +150,13 @@ def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
     return Counter(draw for spends in connection.scalars(query) for draw in draws_in(spends))
 
 
+@lru_cache(maxsize=1024)  # most charges of a dataset share a few plans
+def _plan_in(guarantee: str, spends: str) -> tuple[PrivacyGuarantee, tuple[Draw, ...]]:
+    return PrivacyGuarantee.from_json(json.loads(guarantee)), draws_in(json.loads(spends))
+
+
 def _entry(row: Any, recorded: tuple[str, ...], asked_by: str, *, taken_over: bool) -> Entry:
-    guarantee = PrivacyGuarantee.from_json(row.guarantee)
+    guarantee, draws = _plan_in(row.guarantee, row.spends)
     pure = None if row.epsilon_units is None else count_of(row.epsilon_units)
     return Entry(
         study=text_of(row.study),
@@ -170,7 +170,7 @@ def _entry(row: Any, recorded: tuple[str, ...], asked_by: str, *, taken_over: bo
         released_at=None if row.released_at is None else text_of(row.released_at),
         release_id=None if row.released_at is None else text_of(row.fingerprint)[:16],
         cost=Total(pure, count_of(row.delta_units), row.rho_units),
-        draws=draws_in(row.spends),
+        draws=draws,
         recorded=recorded,
         asked_by=asked_by,
         taken_over=taken_over,
@@ -182,8 +182,7 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
     damaged cells into `LedgerDamaged`.
     """
     dataset = budget.dataset
-    query = sa.select(RESERVATIONS, RELEASES.c.released_at).join(RELEASES, isouter=True)
-    rows = connection.execute(query.where(RESERVATIONS.c.dataset == dataset).order_by(RESERVATIONS.c.id)).all()
+    rows = connection.execute(ENTRIES_QUERY, {"dataset": dataset}).all()
     recorded: dict[int, tuple[str, ...]] = {}  # of studies that have not released
     for number, what in connection.execute(UNRELEASED_QUERY, {"dataset": dataset}):
         recorded[count_of(number)] = (*recorded.get(number, ()), text_of(what))
@@ -200,8 +199,8 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
     )
     opened = connection.execute(CAP_QUERY, {"dataset": dataset}).one()
     filtered = filter_of(opened._asdict())
-    for entry in entries:
-        filtered = filtered.after(entry.draws, entry.cost)
+    for (draws, cost), count in Counter((entry.draws, entry.cost) for entry in entries).items():
+        filtered = filtered.after(draws, cost, count)
     spent, units, _ = spent_of(connection, dataset)
     unit = next(iter(units), None) if len(units) == 1 else None
     records = records_of(connection, dataset)

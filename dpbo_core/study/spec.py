@@ -191,13 +191,13 @@ class StudySpec(StudyHead):
     @classmethod
     def from_dict(cls, tables: Mapping[str, Any]) -> "StudySpec":
         """Return the study in plain tables, of a TOML file or of `to_dict`, with every key and type checked."""
-        own = [name for name in tables if name in declared("dpbo.sections")]
+        own = feature_sections(tables)
         require(
             not own,
             f"a study with {own} can be planned, tuned and shown, and nothing else",
             remedy="use dpbo plan, dpbo tune or dpbo show",
         )
-        refuse_unknown(tables, ("study", *SECTION_NAMES, "method"), "the study")
+        refuse_unknown(tables, TABLE_NAMES, "the study")
         check_sections(name for name in ("watch", "objective") if name in tables)
         for name in ("study", "privacy", "data", "model", "space"):
             require(name in tables, f"the study has no [{name}] table", remedy=f"add [{name}]")
@@ -210,7 +210,13 @@ class StudySpec(StudyHead):
 
 
 SECTION_NAMES = ("privacy", "budget", "data", "model", "space", "search", "evaluation", "watch", "objective")
+TABLE_NAMES = ("study", *SECTION_NAMES, "method")  # of a study file
 DEFAULT_GRID_POINTS = {1: 64, 2: 16, 3: 8}  # a numeric axis, by how many numeric axes there are
+
+
+def feature_sections(tables: Mapping[str, Any]) -> list[str]:
+    """Return the sections that an installed feature reads, in a study's tables."""
+    return [name for name in tables if name not in TABLE_NAMES and name in declared("dpbo.sections")]
 
 
 def space_of(spec: StudySpec) -> SearchSpace:

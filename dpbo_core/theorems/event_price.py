@@ -86,35 +86,38 @@ def least_noise(
     """Return a noise whose price is at most ε, within a relative `precision` of the least; ValueError if none is.
 
     `price` falls as noise rises. The noise lies between `lowest` and `highest`, and was itself found affordable.
+    The root of log price is found by the Illinois method: importing SciPy's takes longer than most of a plan.
     """
-    from scipy.optimize import brentq
-
     if not epsilon > 0.0:
         raise ValueError("ε must be positive")
-    affordable: list[float] = []
 
     def excess(log_noise: float) -> float:
-        cost = price(math.exp(log_noise))
-        if cost <= epsilon:
-            affordable.append(log_noise)
-        return math.log(min(max(cost, 1e-9), 1e9) / epsilon)
+        return math.log(min(max(price(math.exp(log_noise)), 1e-9), 1e9) / epsilon)
 
     least, most = math.log(lowest), math.log(highest)
     low, high, step = 0.0, 0.0, 1.0
-    if excess(0.0) > 0.0:
-        while excess(high := min(most, high + step)) > 0.0:
+    above = below = excess(0.0)
+    if above > 0.0:
+        while (below := excess(high := min(most, high + step))) > 0.0:
             if high == most:
                 raise ValueError(f"no noise up to {highest:g} has this ε")
-            low, step = high, 2.0 * step
+            low, above, step = high, below, 2.0 * step
     else:
-        while excess(low := max(least, low - step)) <= 0.0:
+        while (above := excess(low := max(least, low - step))) <= 0.0:
             if low == least:
                 return lowest
-            high, step = low, 2.0 * step
-    root = brentq(excess, low, high, xtol=0.25 * precision)
-    while min(affordable) > root + precision:
-        excess(root := root + 0.25 * precision)
-    return math.exp(min(affordable))
+            high, below, step = low, above, 2.0 * step
+    last: bool | None = None
+    while high - low > precision:  # not affordable at `low`, affordable at `high`
+        place = high - below * (high - low) / (below - above)
+        place = min(max(place, low + 0.5 * precision), high - 0.5 * precision)
+        value = excess(place)
+        same, last = last is (value > 0.0), value > 0.0
+        if value > 0.0:
+            low, above, below = place, value, below / 2.0 if same else below
+        else:
+            high, below, above = place, value, above / 2.0 if same else above
+    return math.exp(high)
 
 
 def _law(trials: float | TrialCount) -> TrialCount:

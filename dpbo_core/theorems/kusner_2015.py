@@ -32,6 +32,7 @@ is said of sets.
 """
 
 import math
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -222,9 +223,7 @@ def noise_bound(*, n_steps: int, delta: float, noise_variance: float, calibratio
     sigma = math.sqrt(noise_variance)
     if calibration == "published":
         return sigma * math.sqrt(8.0 * math.log(3.0 / delta)) * _ROUND_UP
-    from scipy.special import ndtri
-
-    return -math.sqrt(2.0) * sigma * float(ndtri(delta / (5.0 * n_steps))) * (1.0 + 1e-12)
+    return -math.sqrt(2.0) * sigma * NormalDist().inv_cdf(delta / (5.0 * n_steps)) * (1.0 + 1e-12)
 
 
 def average_regret(

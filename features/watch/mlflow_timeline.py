@@ -69,11 +69,7 @@ def _state(look: Look) -> str:
 def _spent(look: Look, account: Account) -> list[Any]:
     """Metrics of the dataset's budget just after the watch was charged; repeated, the same rows."""
     key, first = (look.key.study, look.key.edition), look.history[0].recorded_at
-    charged = [
-        balance
-        for balance in balances(account)
-        if (balance.entry.study, balance.entry.edition) == key and balance.entry.reserved_at <= first
-    ]
+    charged = [*balances(account, lambda entry: (entry.study, entry.edition) == key and entry.reserved_at <= first)]
     rows = budget_rows(charged[-1]) if charged else []
     return [metric(name, number, _milliseconds(first), place) for name, number, place in rows if isfinite(number)]
 

@@ -8,8 +8,6 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from dpbo.flows.plain_output import announce_stage
-
 if TYPE_CHECKING:
     from dpbo_core.study import StudySpec
 
@@ -25,7 +23,6 @@ def main() -> None:
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # nobody else's code is shown what is read
         atexit.register(gc.freeze)  # a process that ends gives its memory back whole: nothing is searched once more
         read = _first_look()
-        _announce(sys.argv[1:])
         from dpbo.flows.cli.app import main as run
     except KeyboardInterrupt:
         sys.stderr.write("dpbo: stopped; nothing was charged. What to do: run the same command again\n")
@@ -33,36 +30,25 @@ def main() -> None:
     run(read)
 
 
-def _announce(words: list[str]) -> None:
-    """Print on standard error what `tune` or `ui` begins to do, before the imports, which take seconds."""
-    if "--help" in words or words[:1] not in (["tune"], ["ui"]):
-        return
-    study = next((word for word in words if word.endswith(".toml")), "the bundled example")
-    if words[0] == "ui":
-        announce_stage("MLflow", "starting its server")
-    else:
-        announce_stage(study.rpartition("/")[2], "reading the study")
-
-
 def _first_look() -> "StudySpec | None":
-    """The study that the command names, read; exit with a message if its text or its files' headers are refused.
+    """The study that a command without options names, read; exit with a message if its text or its files' headers
+    are refused.
 
     None if the command names no study, or where anything else fails, which the command itself says.
     """
     words = sys.argv[1:]
-    if words != ["tune"] and not any(word.endswith(".toml") for word in words):
+    options = any(word.startswith("-") for word in words)  # of which a wrong one is answered first
+    if options or (words != ["tune"] and not any(word.endswith(".toml") for word in words)):
         return None  # no study is named: nothing is imported to read one
     from dpbo.flows.cli.first_look import look
     from dpbo.flows.cli.terminal import print_message
     from dpbo_core.errors import BudgetRefused, StudyInvalid
 
-    with suppress(Exception):
-        try:
-            return look(words)
-        except (StudyInvalid, BudgetRefused) as error:
-            print_message(error)
-            sys.exit(error.exit_code)
-    return None
+    try:
+        return look(words)
+    except (StudyInvalid, BudgetRefused) as error:
+        print_message(error)
+        sys.exit(error.exit_code)
 
 
 def _raise_interrupt(_number: int, _frame: object) -> NoReturn:

@@ -41,13 +41,13 @@ COMMANDS = (
 )
 OWN_COMMANDS = {  # in the order of --help: its home, and its line there
     "init": ("dpbo.flows.cli.init:init", "Write a study file for two data files."),
-    "plan": ("dpbo.flows.cli.plan:plan", "Estimate accuracy and privacy cost; reads no sensitive record."),
-    "tune": ("dpbo.flows.cli.tune:tune", "Search, charge the budget and release the choice."),
+    "plan": ("dpbo.flows.cli.study_words:plan", "Estimate accuracy and privacy cost; reads no sensitive record."),
+    "tune": ("dpbo.flows.cli.study_words:tune", "Search, charge the budget and release the choice."),
     "evaluate": (
-        "dpbo.flows.cli.evaluate:evaluate",
+        "dpbo.flows.cli.study_words:evaluate",
         "Report the released model's quality on the sensitive records.",
     ),
-    "serve": ("dpbo.flows.cli.tune:serve", "Tune on a schedule until the budget is spent."),
+    "serve": ("dpbo.flows.cli.study_words:serve", "Tune on a schedule until the budget is spent."),
     "predict": ("dpbo.flows.cli.predict:predict", "Write the released model's predictions for new rows."),
     "show": ("dpbo.flows.cli.show:show", "Print a recorded release; reads only the ledger."),
     "report": ("dpbo.flows.cli.report:report", "Summarise every study for its managers; reads only the ledger."),

@@ -170,7 +170,7 @@ def _budget(account: Account) -> Finding:
     name = f"budget of {account.budget.dataset}"
     if account.budget.public:
         return Finding(name, "fine", "declared public, no limit")
-    last = list(balances(account))[-1:]
+    last = list(balances(account, lambda entry: entry is account.entries[-1]))
     share = last[0].share if last else 0.0
     spent = f"{share:.0%} of ε = {account.budget.epsilon_units / 1e12:g} spent"
     open_ended = sum(entry.released_at is None and n_looks(entry) is None for entry in account.entries)

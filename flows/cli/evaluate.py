@@ -4,16 +4,13 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from dpbo.flows.champion import ADDRESSES, local_champion
 from dpbo.flows.cli.release_screen import evaluated_json, print_next, print_registered, print_report
 from dpbo.flows.cli.running import account_after, flows_here, mlflow_lookup, own_ledger, prefect_failed
 from dpbo.flows.cli.studies import released_study, study_of_one_run
 from dpbo.flows.cli.terminal import Screen, named, print_result
-from dpbo.flows.cli.words import Anyway, Study
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.results import Evaluated
 from dpbo.flows.stores import Stores
@@ -37,36 +34,18 @@ from dpbo_core.study.sections import COLUMN
 
 
 def evaluate(
-    study: Study,
-    epsilon: Annotated[
-        float | None, typer.Option(help="ε of the report; replaces the study's [evaluation].")
-    ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Evaluate a saved public model instead: its folder, or an MLflow model."),
-    ] = None,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Recalibrate the model from the report; costs no further ε.")
-    ] = False,
-    threshold: Annotated[
-        str | None, typer.Option(help="With --repair: cost=10:1 (a miss costs ten false alarms) or recall=0.9.")
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Compare with this champion instead: a saved model's folder, models:/NAME@ALIAS, or column:NAME.",
-        ),
-    ] = None,
-    register: Annotated[
-        bool, typer.Option("--register", help="With --against: make the model MLflow's champion if it is better.")
-    ] = False,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Show the price and the expected accuracy; charges nothing.")
-    ] = False,
-    anyway: Anyway = False,
+    study: Path,
+    *,
+    epsilon: float | None,
+    model: Path | None,
+    repair: bool,
+    threshold: str | None,
+    against: str | None,
+    register: bool,
+    plan: bool,
+    anyway: bool,
 ) -> None:
-    """Report the released model's quality on the sensitive records: ROC, calibration and groups, for one ε."""
+    """Print the report of the released model, or with `plan` what it would cost."""
     asked = Comparison(against, register)
     if plan:
         plan_of(study, asked, epsilon=epsilon, model=model)

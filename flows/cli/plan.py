@@ -4,17 +4,15 @@ Of a sensitive file only the header and the number of records are read.
 """
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import tomli_w
 import typer
 
-from dpbo.flows.cli.batch import plan_together
-from dpbo.flows.cli.evaluate import expected_json
 from dpbo.flows.cli.running import ledger_here, ledger_path
 from dpbo.flows.cli.studies import check_public_here, feature_study
 from dpbo.flows.cli.terminal import Screen, named, print_result
@@ -46,28 +44,13 @@ from dpbo_core.study.tuning import check_first
 VERDICT_STYLE = {"good": "green", "poor": "yellow", "useless": "red", "refused": "dim"}
 RUNNABLE_VERDICTS = ("good", "poor")
 COLUMN_NAMES = ("method", "verdict", "ε", "δ", "noise", "loses", "error", "trained")
-Rehearse = Annotated[
-    bool, typer.Option("--rehearse", help="With a trainer of your own: train once on invented records.")
-]
-EveryMethod = Annotated[bool, typer.Option("--all", help="Show every method with its numbers and the reasons.")]
 
 
-def plan(
-    studies: Annotated[
-        list[Path], typer.Argument(metavar="STUDY.toml", help="The study file; several are priced together.")
-    ],
-    every_method: EveryMethod = False,
-    rehearse: Rehearse = False,
-    event: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Price a dp_accounting event too, on the first study's dataset."),
-    ] = None,
-) -> None:
-    """Estimate each method's accuracy and privacy cost, and refuse what tune would refuse.
-
-    Reads no sensitive record and charges nothing.
-    """
+def plan(studies: Sequence[Path], *, every_method: bool, rehearse: bool, event: Path | None) -> None:
+    """Print what to expect of a study, or of several together, and refuse what tune would refuse."""
     if len(studies) > 1 or event is not None:
+        from dpbo.flows.cli.batch import plan_together
+
         plan_together(studies, event)
         return
     (study,) = studies
@@ -108,6 +91,8 @@ def plan(
     asked = dict(_sections_asked(spec, folder))
 
     def document() -> dict[str, Any]:
+        from dpbo.flows.cli.evaluate import expected_json
+
         of_report = {"score": score} if score else {}
         evaluation = {} if report is None else {"evaluation": expected_json(report) | of_report}
         priced = {"price": None if price is None else price.to_json()}

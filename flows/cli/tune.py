@@ -3,9 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from dpbo.flows.cli.first_look import no_study
 from dpbo.flows.cli.release_screen import (
@@ -30,7 +28,6 @@ from dpbo.flows.cli.running import (
 )
 from dpbo.flows.cli.studies import feature_study, study_of_one_run
 from dpbo.flows.cli.terminal import PRINTS_JSON, Screen, print_result
-from dpbo.flows.cli.words import Anyway, Direct, Port, Study, TrustServer
 from dpbo.flows.prefect_runtime.settings import quiet_environment
 from dpbo.flows.results import Tuned
 from dpbo.flows.spend_consent import confirm, consent
@@ -49,18 +46,16 @@ EXAMPLE = Path(__file__).with_name("breast_cancer.toml")
 
 
 def tune(
-    ctx: typer.Context,
-    study: Annotated[Path | None, typer.Argument(metavar="STUDY.toml", help="The study file.")] = None,
-    example: Annotated[bool, typer.Option("--example", help="Run the bundled example study.")] = False,
-    register: Annotated[bool, typer.Option("--register", help="Register the final model in MLflow.")] = False,
-    anyway: Anyway = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Spend without asking on the terminal.")] = False,
-    new_spend: Annotated[
-        bool, typer.Option("--new-spend", help="Spend budget again for a study changed after its release.")
-    ] = False,
-    direct: Direct = False,
+    study: Path | None,
+    *,
+    example: bool,
+    register: bool,
+    anyway: bool,
+    yes: bool,
+    new_spend: bool,
+    read: StudySpec | None = None,
 ) -> None:
-    """Search step by step, charge the budget, release the result and show it in MLflow."""
+    """Tune the study, or the bundled one, and print its release. `read` is the study, if it was read."""
     if (study is None) != example:
         raise no_study()
     own = None if study is None else feature_study(study)
@@ -69,7 +64,7 @@ def tune(
         return
     asks = not (yes or anyway or PRINTS_JSON.get())
     tuned, account = run(
-        study or EXAMPLE, register=register, anyway=anyway, asks=asks, new_spend=new_spend, read=ctx.obj
+        study or EXAMPLE, register=register, anyway=anyway, asks=asks, new_spend=new_spend, read=read
     )
 
     def screen() -> None:
@@ -80,17 +75,9 @@ def tune(
 
 
 def serve(
-    study: Study,
-    cron: Annotated[str | None, typer.Option(help='When to fire, UTC: "0 2 * * *", say.')] = None,
-    every: Annotated[str | None, typer.Option(help="How often to run, such as 30m, 6h or 1d.")] = None,
-    port: Port = 4200,
-    register: Annotated[bool, typer.Option("--register", help="Register each final model in MLflow.")] = False,
-    trust_server: TrustServer = False,
+    study: Path, *, cron: str | None, every: str | None, port: int, register: bool, trust_server: bool = False
 ) -> None:
-    """Run the study on a schedule. To serve its model, use dpbo tune --register.
-
-    Each run is a new edition and a new spend, until the budget refuses.
-    """
+    """Serve the study on a schedule until its budget refuses."""
     if (cron is None) == (every is None):
         raise StudyInvalid("a schedule needs --cron or --every, and not both", remedy='add --cron "0 2 * * *", say')
 

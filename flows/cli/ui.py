@@ -6,14 +6,17 @@ from typing import Annotated
 
 import typer
 
-from dpbo.flows.stores import Stores
-from dpbo.flows.viewer.serving import show
-from dpbo.tasks.reporting.mlflow_store import open_store
+from dpbo.flows.plain_output import announce_stage
 from dpbo_core.errors import DpboError
 
 
 def ui(port: Annotated[int, typer.Option(help="The port on this machine.")] = 5000) -> None:
     """Serve MLflow's pages of the project's store, read-only, at the link that is printed."""
+    announce_stage("MLflow", "starting its server")
+    from dpbo.flows.stores import Stores
+    from dpbo.flows.viewer.serving import show
+    from dpbo.tasks.reporting.mlflow_store import open_store
+
     stores = Stores()
     if stores.tracking.startswith(("http://", "https://")):
         sys.stdout.write(f"MLflow, at the server of MLFLOW_TRACKING_URI: {stores.mlflow_page}\n")

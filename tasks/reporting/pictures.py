@@ -16,6 +16,8 @@ from dpbo_core.ledger.accounting.account import Account, balances
 from dpbo_core.ledger.accounting.forecast import forecast
 from dpbo_core.privacy.release import Release, Spend
 
+MAX_BUDGET_STEPS = 500  # studies in the picture of a budget
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -44,7 +46,8 @@ def draw_posterior(release: Release) -> "Figure | None":
 
 def draw_budget(account: Account) -> "Figure | None":
     """A figure of the ε spent after each study of the dataset, under its cap; None before one or without limit."""
-    points = [item for item in balances(account) if math.isfinite(item.spent)]
+    shown = set(account.entries[:: -(1 + len(account.entries) // MAX_BUDGET_STEPS)])  # with the newest
+    points = [item for item in balances(account, shown.__contains__) if math.isfinite(item.spent)]
     if account.budget.public or not points:
         return None
     figure, axes = _sheet()
@@ -84,13 +87,12 @@ def draw_burn_down(account: Account) -> "Figure | None":
     axes.set(ylabel="ε left", ylim=(0.0, 1.08 * burn_down.limit), title=in_picture(account.budget.dataset))
     axes.legend(frameon=False, fontsize=8)
     axes.xaxis_date()
-    figure.autofmt_xdate()
     return figure
 
 
 def draw_noise(release: Release) -> "Figure":
     """Return a figure of the score's range beside the width that holds one draw's noise nine times in ten."""
-    figure, axes = _sheet(height=2.8)
+    figure, axes = _sheet(height=2.8, left=0.22)
     bars = [("score's range", float(release.facts.get("score_range", 1.0)), NOISE)]
     bars += [(f"{in_picture(mechanism)}\n{n} draw{'s' if n > 1 else ''}", width, CHOICE)
              for (mechanism, width), n in noises(release).items()]  # fmt: skip
@@ -121,9 +123,11 @@ def spread(spend: Spend) -> float:
     return (1.6448536269514722 if "Gaussian" in spend.mechanism else 1.0) * spend.noise_scale
 
 
-def _sheet(height: float = 4.2) -> "tuple[Figure, Axes]":
-    figure = sheet(height)
-    axes = figure.subplots()
+def _sheet(height: float = 4.2, left: float = 0.08) -> "tuple[Figure, Axes]":
+    """Return a figure and its axes, whose margins are fixed: to find them takes as long as to draw."""
+    figure = sheet(height, layout=None)
+    bottom = 0.55 / height  # for the ticks and the label
+    axes = figure.add_axes((left, bottom, 0.97 - left, 1.0 - bottom - 0.35 / height))
     plain(axes)
     return figure, axes
 

@@ -1,7 +1,7 @@
 """The picture of a release: what was tried and seen through the noise, and what was chosen."""
 
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from dpbo.tasks.reporting.escaping import in_picture
 from dpbo_core.privacy.release import NO_SCORE, Release, displayed_metric
@@ -100,11 +100,11 @@ def _one_score(axes: "Axes", release: Release) -> None:
     plain(axes)
 
 
-def sheet(height: float, width: float = 9.0) -> "Figure":
+def sheet(height: float, width: float = 9.0, layout: Literal["constrained"] | None = "constrained") -> "Figure":
     """Return an empty figure of so many inches, apart from matplotlib's global state."""
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained")
+    return Figure(figsize=(width, height), layout=layout)
 
 
 def whole_numbers(axes: "Axes") -> None:

@@ -4,6 +4,7 @@ All are made in one process, so that what one of them loaded is seen after every
 """
 
 import json
+import sqlite3
 import subprocess
 import sys
 
@@ -111,3 +112,26 @@ def test_a_mistake_is_answered_before_a_library_is_loaded(answers, mistake):
     assert words in text
     assert "What to do:" in text
     assert text.rpartition(": reading the study\n")[2].count("\n") == 1
+
+
+def test_a_wrong_option_loads_nothing_and_a_missing_file_no_ledger(tmp_path, monkeypatch):
+    """Beside a ledger too; a study that the ledger charged goes on: its release is shown without its files."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.toml").write_text(tomli_w.dumps(STUDY))
+    (tmp_path / "mlruns").mkdir()
+    for charged in ("another", "trial"):
+        (tmp_path / "mlruns/ledger.db").unlink(missing_ok=True)
+        with sqlite3.connect("mlruns/ledger.db") as ledger:
+            ledger.execute("CREATE TABLE reservations (study TEXT)")
+            ledger.execute("INSERT INTO reservations VALUES (?)", (charged,))
+        typed = [["tune", "s.toml", "--nope"], ["plan", "s.toml", "--nope"], ["tune", "s.toml"]]
+        code = TYPED.replace(repr(HEAVY), repr(("numpy", *HEAVY, "sqlalchemy")))
+        done = subprocess.run(
+            [sys.executable, "-c", code, json.dumps(typed)], capture_output=True, text=True, timeout=120, check=True
+        )
+        *options, missing = json.loads(done.stdout.strip().splitlines()[-1])
+        for ended, text, loaded in options:
+            assert (ended, loaded) == (2, [])
+            assert "--nope" in text
+            assert "reading the study" not in text
+        assert ("reading the study" in missing[1], "sqlalchemy" in missing[2]) == (charged == "trial",) * 2

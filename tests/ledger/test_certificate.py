@@ -17,6 +17,7 @@ from dpbo_core.errors import CertificateFalse, StudyInvalid
 from dpbo_core.ledger.accounting.account import balance_after, balances
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
+from dpbo_core.ledger.accounting.composition import ZERO_TOTAL, Filter
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
@@ -126,6 +127,12 @@ def test_the_balance_after_each_study_is_the_ledgers_own(here):
     found = list(balances(account))
     assert [item.spent for item in found] == spent
     assert [item.position for item in found] == [1, 2, 3, 4]
+    assert [*balances(account, lambda entry: entry.edition in ("1", "3"))] == found[1::2]
+    filtered = Filter.of(account.budget.epsilon_units, account.budget.delta_conversion)
+    for entry in account.entries:
+        filtered = filtered.after(entry.draws, entry.cost)
+    assert account.spent == sum((entry.cost for entry in account.entries), ZERO_TOTAL)
+    assert account.filtered == filtered
     assert np.allclose([item.spent + item.remaining for item in found], 9.0)
     assert all(item.share == item.spent / 9.0 for item in found)
     assert balance_after(account, "unknown") is None

@@ -17,7 +17,7 @@ the tables, so that what somebody changed there is never sealed.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -173,19 +173,23 @@ class Balance:
         return 0.0 if self.limit == float("inf") else min(1.0, self.spent / self.limit)
 
 
-def balances(account: Account) -> Iterator[Balance]:
-    """Yield the dataset's spent ε and its limit just after each of its studies was charged, oldest first."""
+def balances(account: Account, wanted: Callable[[Entry], bool] = lambda _: True) -> Iterator[Balance]:
+    """Yield the dataset's spent ε and its limit just after each of its wanted studies was charged, oldest first.
+
+    Each of them costs a composition of all draws until then.
+    """
     budget, draws, only = account.budget, Counter[Draw](), 0
     limit = float("inf") if budget.public else from_units(budget.epsilon_units)
     for position, entry in enumerate(account.entries, start=1):
         draws.update(entry.draws)
         only += entry.cost.delta_units
-        yield Balance(position, entry, compose_all(draws, only, budget.delta_conversion)[0], limit)
+        if wanted(entry):
+            yield Balance(position, entry, compose_all(draws, only, budget.delta_conversion)[0], limit)
 
 
 def balance_after(account: Account, release_id: str) -> Balance | None:
     """The dataset's spent ε and its limit just after the study that released `release_id`; None if unknown."""
-    return next((item for item in balances(account) if item.entry.release_id == release_id), None)
+    return next(balances(account, lambda entry: entry.release_id == release_id), None)
 
 
 @dataclass(frozen=True)

@@ -113,15 +113,15 @@ class Filter:
         """Return an empty Rényi filter (a sum of prices at one order) for a cap of ε in 10⁻¹² and δ_z = `delta`."""
         return cls(order(epsilon_units, delta))
 
-    def after(self, draws: Iterable[Draw], total: Total) -> "Filter":
-        """Return a new filter that also counts `draws`, each by its Rényi cost at α*. The larger ρ of `total` is
-        counted instead if the ε and ρ of `draws` do not add up to `total`.
+    def after(self, draws: Iterable[Draw], total: Total, count: int = 1) -> "Filter":
+        """Return a new filter that also counts `draws`, each by its Rényi cost at α*, `count` times. The larger ρ
+        of `total` is counted instead if the ε and ρ of `draws` do not add up to `total`.
         """
         if self.alpha == 0.0:
             return self
         draws = tuple(draws)
         cost = sum(draw_units(draw, self.alpha) for draw in draws)
-        return Filter(self.alpha, self.units + (cost if _sums_to_total(draws, total) else total.rho_units))
+        return Filter(self.alpha, self.units + count * (cost if _sums_to_total(draws, total) else total.rho_units))
 
     def fits(self, epsilon_units: int, delta: float) -> bool:
         """Return whether there is an α* at which the summed Rényi costs are within what (ε, δ_z) allows."""
