@@ -202,8 +202,12 @@ def _written_by(one: str, other: str) -> bool:
 
 
 def _lies_in(one: Source, folder: Source) -> bool:
-    """Whether a file `one`, or a part of a folder `one`, is a Parquet file in `folder` or one of its parts."""
+    """Whether a file `one`, or a part of a folder `one`, is a Parquet file in `folder` or one of its parts; or any
+    file below a `folder` of training records, which a trainer may read whole.
+    """
     names = {one.name, *one.parts}
     if names & {folder.name, *folder.parts}:
         return True
+    if folder.role == "training records":
+        return any(Path(folder.name) in Path(name).parents for name in names)
     return any(str(Path(name).parent) == folder.name and name.endswith(".parquet") for name in names)

@@ -59,14 +59,9 @@ from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.search.candidates import sobol_subset
 from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
 
-EVIDENCE = Evidence(
-    Standing.STANDARD,
-    "the noisy maximum with its lead (Ding et al. 2019) and the discrete Laplace, composed by adding ε",
-)
-EXPONENTIAL_EVIDENCE = Evidence(
-    Standing.STANDARD,
-    "the exponential mechanism (McSherry, Talwar 2007) and the discrete Laplace, composed by adding ε",
-)
+NOISY_MAXIMUM = "the noisy maximum with its lead (Ding et al. 2019)"
+EXPONENTIAL_CHOICE = "the exponential mechanism (McSherry, Talwar 2007)"
+WITH_SCORE = " and the discrete Laplace, composed by adding ε"
 CHOICE, SCORE = "best candidate", "its score"  # the draws' names
 CONFIDENCE = 0.95  # of what the lead says
 MANY_EDITIONS = 6  # editions from which the exponential mechanism loses less at the same total price
@@ -174,8 +169,9 @@ class PrivateGrid(Method):
                 cause="the lead of the choice is stated by the number of pairs, which a share of ε releases",
                 remedy="leave score_share out",
             )
-        evidence = EXPONENTIAL_EVIDENCE if self._for_many(problem) else EVIDENCE
-        return guarantee_of(problem, delta=0.0, evidence=evidence, scope=self.scope)
+        note = EXPONENTIAL_CHOICE if self._for_many(problem) else NOISY_MAXIMUM
+        note += "" if self.score_share == 0.0 else WITH_SCORE
+        return guarantee_of(problem, delta=0.0, evidence=Evidence(Standing.STANDARD, note), scope=self.scope)
 
     def draws(self, problem: Problem) -> Draws:
         """The plan's noise draws with their mechanisms: the choice, the number of pairs if any, the score."""

@@ -228,8 +228,10 @@ class DpHypo(Method):
         """What a certificate must state: one draw, the best trial, priced by theorems, not by a noise scale."""
         options = release.facts["options"]
         if ":" in options["base"]:  # a trainer of somebody's own
-            return own_trainer_rules(options)
+            return own_trainer_rules(release)
         base_named(options["base"])
+        if any(spend.noise_scale == 0.0 for spend in release.spends):
+            raise ValueError("noise_scale")
         units = (PrivacyUnit.TRAINING_RECORD, *RECORD_UNITS)
         return CertificateRules({"best trial": tuple(RepeatAndSelect.WORTH)}, 0.0, assumed_of(options), units)
 

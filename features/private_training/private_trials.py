@@ -334,7 +334,8 @@ class PrivateTrials:
 
     def _halves(self, train_data: Any, validation_data: Any) -> tuple[Any, Any, bool]:
         """Return what is trained on, what is scored on, and whether nobody is in both."""
-        if self.public_validation and (validation_data is None or validation_data is train_data):
+        tables = [data if isinstance(data, tuple) else (data,) for data in (train_data, validation_data)]
+        if self.public_validation and (validation_data is None or {*map(id, tables[0])} & {*map(id, tables[1])}):
             raise StudyInvalid(
                 "public_validation without validation_data of its own", remedy="give the public records too"
             )

@@ -46,7 +46,7 @@ class TrialsPlan:
             "trainings": terms.run,
             "noise": list(map(terms.family.handed, self.price.noises)),
             "score_noise": self.price.score_noise,
-            "one_training": self.price.level,
+            "one_training": None if isinstance(terms.family, Declared) else self.price.level,
             "grid": self.price.grid_epsilon,
             "assumptions": list(self.assumptions),
         }

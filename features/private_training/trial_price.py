@@ -31,7 +31,7 @@ from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping
 from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, allowed_units, from_units, spent_units
-from dpbo_core.privacy.certified import CertificateRules
+from dpbo_core.privacy.certified import CertificateRules, one_record_moves
 from dpbo_core.privacy.guarantee import (
     DECLARED_COST,
     DISJOINT_PEOPLE,
@@ -39,7 +39,7 @@ from dpbo_core.privacy.guarantee import (
     NeighboringRelation,
     PrivacyUnit,
 )
-from dpbo_core.privacy.release import Spend
+from dpbo_core.privacy.release import Release, Spend
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.theorems.loss_profile import LossProfile
 from dpbo_core.theorems.selection_price import SMALLEST_DELTA, pure_selection_epsilon, selection_epsilon
@@ -350,17 +350,28 @@ def _too_dear(terms: TrialTerms) -> StudyInvalid:
     )
 
 
-def own_trainer_rules(options: Mapping[str, Any]) -> CertificateRules:
-    """Return what the certificate of a search with a trainer supplied by the user must state."""
+def own_trainer_rules(release: Release) -> CertificateRules:
+    """Return what the certificate of a search with a trainer supplied by the user must state.
+
+    Raises:
+        KeyError, ValueError: an unknown statement of people; or a score that is exact, and not of public records.
+    """
     relations = (
         NeighboringRelation.REPLACE_ONE,
         NeighboringRelation.ADD_OR_REMOVE_ONE,
         NeighboringRelation.ZERO_OUT,
     )
-    people = {"disjoint": (DISJOINT_PEOPLE.name,), "public validation": (PUBLIC_VALIDATION.name,)}
-    assumed = (DECLARED_COST.name, *people.get(options["people"], ()))
+    stated = {"any": (), "disjoint": (DISJOINT_PEOPLE.name,), "public validation": (PUBLIC_VALIDATION.name,)}
+    assumed = stated[release.facts["options"]["people"]]
+    public = PUBLIC_VALIDATION.name in assumed
+    if any((spend.noise_scale == 0.0) != public for spend in release.spends):
+        raise ValueError("noise_scale")
     return CertificateRules(
-        {"best trial": (BestTrial.NAME,)}, 0.0, assumed, (PrivacyUnit.TRAINING_RECORD,), relations
+        {"best trial": (BestTrial.NAME,)},
+        0.0 if public else one_record_moves(release),
+        (DECLARED_COST.name, *assumed),
+        (PrivacyUnit.TRAINING_RECORD,),
+        relations,
     )
 
 

@@ -24,7 +24,7 @@ from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.operators import Code, References
 from dpbo_core.ledger.policy import unallowed_score
-from dpbo_core.ledger.sources import PUBLIC_ROLE, Source, file_source
+from dpbo_core.ledger.sources import PUBLIC_ROLE, Source, file_source, marks_of
 from dpbo_core.methods.problem import DEFAULT_DELTA
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.study.context import QueryContext
@@ -237,11 +237,15 @@ class TrialStudy:
         """Refuse missing files, or other numbers of records than stated, by their headers."""
         for key in ("training", "validation") if self.data.source is None else ():
             shown = getattr(self.data, key)
-            if not (self.folder / shown).is_dir():
+            if key == "validation" or not (self.folder / shown).is_dir():
                 header = data.read_header(self.folder / shown, mode=SENSITIVE_FILE, shown_as=shown)
                 stated = getattr(self.data, f"n_{key}")
                 data.check_record_count(header.n_records, stated, shown_as=shown, key=f"n_{key}")
                 require(self.data.target in header.columns, f"{shown} has no column {self.data.target!r}")
+            elif self.data.public_validation:
+                own = {mark for file in (self.folder / shown).rglob("*") for mark in marks_of(file)}
+                public = str(self.data.validation)
+                require(not own & marks_of(self.folder / public), f"{public} is in {shown}, and is not public")
 
     def sources(self) -> tuple[Source, ...]:
         """Return the records, as the ledger knows them, which refuses a sensitive file as public."""

@@ -351,7 +351,7 @@ def _price(line: MethodAdvice, price: Price | None) -> str:
     seconds = "" if line.seconds is None else f"; {_in_processes(line.seconds)}"
     left = "" if price is None or not price.afterwards else f"; {price.afterwards}"
     sums = f"ε = {line.epsilon:g}, δ = {line.delta:g}"
-    if price is not None and len(price.parts) > 1:
+    if price is not None and "report" in price.parts:
         sums = price.sums
     return f"{sums}; {_trainings(line)}{seconds}{left}"
 

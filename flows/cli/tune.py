@@ -123,12 +123,13 @@ def run(
         return replay
     check_first(run.study, run.ledger, run.folder)
     price = price_of(run.study, run.ledger, run.folder)
-    for refusal in (None if new_spend else price.change, price.refusal):
+    first = "choice" in price.parts  # or else the choice was charged before, and a refused report is a warning
+    for refusal in (None if new_spend else price.change, price.refusal if first else None):
         if refusal is not None:
             raise refusal
     if not price.paid:
-        agreed = consent(study, run.useless, may_ask=True)
-        if asks and not run.useless:
+        agreed = consent(study, run.useless, may_ask=True) if first else context.if_useless
+        if asks and price.refusal is None and not (first and run.useless):
             confirm(price)
         run = run.under(replace(context, if_useless=agreed))
     try:

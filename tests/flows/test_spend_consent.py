@@ -155,6 +155,11 @@ def test_a_terminal_is_asked_before_a_first_charge_and_a_changed_study_is_refuse
     for words, charged in ((["--json"], 1), ([], 1), (["--yes"], 1)):  # the second and third time it is a replay
         code, _, err = dpbo("tune", "t.toml", *words)
         assert (code, "Spend ε" in err, charges("d")) == (0, False, charged)
+    Path("t.toml").write_text(f"{BUNDLED}\n[evaluation]\nepsilon = 1.5\n")
+    stdin.seek(0)
+    code, out, err = dpbo("tune", "t.toml")
+    assert (code, out, charges("d")) == (1, "", 1)
+    assert "Spend ε = 1.5: 1.5 (report) of the 2 left on d? [y/N] " in err
     Path("t.toml").write_text(BUNDLED.replace("points = 2", "points = 3"))
     code, out, err = dpbo("tune", "t.toml", "--yes")
     assert (code, out, charges("d")) == (3, "", 1)

@@ -107,3 +107,5 @@ def test_the_plan_says_what_that_saves_and_the_screen_shows_the_report(here, dpb
     code, out, _ = dpbo("tune", "study.toml", "--yes")
     assert code == 0
     assert "accuracy" in out
+    for wrong in ("the score that the choice was made by", "discrete Laplace, composed by adding"):
+        assert wrong not in " ".join(out.split())

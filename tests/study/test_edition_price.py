@@ -74,6 +74,24 @@ def test_a_study_that_was_changed_after_its_release_is_not_called_paid(tmp_path)
     assert (price_of(resolve(renamed), ledger).change, price_of(resolve(renamed), ledger).paid) == (None, False)
 
 
+@pytest.mark.parametrize("section", [{}, {"epsilon": 2.0}, {"edition": "b"}, {"bins": 7}])
+def test_a_report_that_was_not_charged_with_its_choice_has_a_price_of_its_own(tmp_path, section):
+    """Charged before were the choice alone, or the choice and another report."""
+    ledger, told = ledger_in(tmp_path), study()
+    if section:
+        run_and_evaluate(told, ledger=ledger)
+        told = told.replace(evaluation=told.evaluation.replace(**section))
+    else:
+        run_study(told, ledger=ledger)
+    price, before = price_of(resolve(told), ledger), ledger.accounts("people")[0].spent_epsilon[0]
+    assert not price.paid
+    assert price.sums == f"ε = {section.get('epsilon', 1):g}: {section.get('epsilon', 1):g} (report)"
+    assert price.afterwards == f"leaves {5 - before - price.epsilon:g} of 5"
+    run_and_evaluate(told, ledger=ledger)
+    assert ledger.accounts("people")[0].spent_epsilon[0] == pytest.approx(before + price.counted)
+    assert price_of(resolve(told), ledger).paid
+
+
 def test_a_refusal_says_nothing_was_spent_of_an_empty_ledger(tmp_path):
     spec = study(limit=1.5)
     assert "spent ε = 0; ε = 1.5 is left; this study asks for ε = 2" in price_of(resolve(spec), None).refusal.what

@@ -68,9 +68,9 @@ class Price:
     @cached_property
     def more(self) -> int | None:
         """Return how many further editions at this price the cap admits afterwards, at most 10,000; None without an
-        account, or for public data.
+        account, for public data, or for a report whose choice was charged before.
         """
-        if self.account is None or self.counted is None:
+        if self.account is None or self.counted is None or [*self.parts] == ["report"]:
             return None
         spends = [spend for plan in self.parts.values() for spend in plan.spends]
         account = replace(self.account, unit=self._unit)  # before its first spend an account has none
@@ -130,7 +130,7 @@ class Price:
     def sums(self) -> str:
         """What its parts cost together, as text."""
         total = f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.delta else "")
-        if len(self.parts) == 1:
+        if [*self.parts] == ["choice"]:
             return total
         each = " + ".join(f"{plan.guarantee.epsilon:g} ({name})" for name, plan in self.parts.items())
         return f"{total}: {each}"
@@ -141,7 +141,7 @@ class Price:
 
         It is "" if no account pays or the charge would be refused.
         """
-        if self.account is None or self.counted is None or self.left is None or self.more is None:
+        if self.account is None or self.counted is None or self.left is None:
             return ""
         if self.paid:
             return f"already charged: running it again costs nothing, and {self.left:.3g} is left"
@@ -150,7 +150,8 @@ class Price:
         differs = abs(self.counted - self.epsilon) > SHOWN_TOLERANCE * self.epsilon
         counts = f"counts as ε = {self.counted:.3g} in the account; " if differs else ""
         limit = from_units(self.account.budget.epsilon_units)
-        return f"{counts}leaves {self.left:.3g} of {limit:g}; {room_text(self.more)}"
+        more = "" if self.more is None else f"; {room_text(self.more)}"
+        return f"{counts}leaves {self.left:.3g} of {limit:g}{more}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the price as the object "price" of `dpbo plan --json`."""

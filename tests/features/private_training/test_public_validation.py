@@ -1,6 +1,7 @@
 """A search whose validation records are public: scores are exact and cost nothing."""
 
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -11,12 +12,17 @@ from test_own_trainer_study import CAP, TABLES, study, tables  # noqa: F401  a f
 
 from dpbo import Declared, DpSgd, price
 from dpbo.features.private_training.trial_study import TrialStudy
-from dpbo_core.errors import AssumptionNotAccepted, CertificateFalse, StudyInvalid
+from dpbo_core.errors import AssumptionNotAccepted, CertificateFalse, PolicyRefused, StudyInvalid
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
+from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.report.certified import CERTIFIED
+from dpbo_core.study.context import QueryContext
 from dpbo_core.theorems.selection_price import pure_selection_epsilon
 
 ACCEPTS = ("declared_cost", "contained_elsewhere", "public_validation")
+ZERO_OUT = NeighboringRelation.ZERO_OUT
 
 
 def public(**others):
@@ -59,6 +65,7 @@ def test_a_declared_cost_is_priced_without_a_score():
     paid = fine._price(60, 40, disjoint=False)
     assert paid.score is None
     assert paid.epsilon == pytest.approx(pure_selection_epsilon(1.0, paid.terms.count))
+    assert fine.planned(60, 40, disjoint=False, divided=False).to_json()["one_training"] is None
     with pytest.raises(StudyInvalid, match="does not pay"):
         public(training=Declared(epsilon=2.99, delta=0.0), epsilon=3.0)._price(60, 40, disjoint=False)
 
@@ -67,7 +74,7 @@ def test_public_records_are_stated_and_are_another_search(monkeypatch):
     in_this_process(monkeypatch)
     with pytest.raises(AssumptionNotAccepted, match="public_validation"):
         search(public_validation=True).fit(TRAINING, VALIDATION)
-    for given in ((TRAINING,), (TRAINING, TRAINING)):
+    for given in ((TRAINING,), (TRAINING, TRAINING), (TRAINING, (*TRAINING,))):
         with pytest.raises(StudyInvalid, match="without validation_data of its own"):
             public().fit(*given)
     keys = {made._key(made._price(60, 40, disjoint=False), divided=False) for made in (public(), search())}
@@ -85,6 +92,25 @@ def test_a_plan_and_a_certificate_say_that_the_score_is_exact(monkeypatch):
     hidden = replace(release.guarantee, assumptions=("declared_cost",))
     with pytest.raises(CertificateFalse, match="guarantees what they cannot keep"):
         recompute(replace(read, guarantee=hidden), CERTIFIED)
+
+
+def test_a_certificate_is_false_where_its_noise_is_not_that_of_its_validation_records(monkeypatch):
+    """Noise 0 is of public validation records alone; and who those records are is one of three statements."""
+    in_this_process(monkeypatch)
+    private = search().fit(TRAINING, VALIDATION).release.to_json()
+    exact = public(edition="2", dataset="open").fit(TRAINING, VALIDATION).release.to_json()
+    for release in (private, exact):
+        recompute(read_certificate(release, CERTIFIED), CERTIFIED)
+    (spend,) = private["spends"]
+    named = [{"options": {**exact["facts"]["options"], "people": people}} for people in ("any", "nobody")]
+    for forged in (
+        *({**private, "spends": [{**spend, "noise_scale": 0.0, "sensitivity": moved}]} for moved in (0.0, 1 / 40)),
+        {**private, "spends": [{**spend, "sensitivity": 0.0}]},
+        {**exact, "spends": [{**exact["spends"][0], "noise_scale": 0.1}]},
+        *({**exact, "facts": {**exact["facts"], **options}} for options in named),
+    ):
+        with pytest.raises((StudyInvalid, CertificateFalse)):
+            recompute(read_certificate(forged, CERTIFIED), CERTIFIED)
 
 
 def test_a_study_file_says_that_its_validation_file_is_public(tmp_path):
@@ -123,3 +149,42 @@ def test_the_training_file_is_refused_as_public_validation_records(study, dpbo, 
     code, out, err = dpbo("tune", study, "--direct")
     assert (code, out, done) == (3, "", [])
     assert "train.csv" in err
+
+
+@pytest.mark.parametrize("inside", ["t/part.csv", "t/deeper/part.csv", "link.csv", "elsewhere.csv"])
+def test_a_file_of_a_training_folder_is_refused_as_public_validation_records(study, monkeypatch, inside):  # noqa: F811
+    """By its path, by another link to it, or by a link in the folder. The ledger asks it of other studies too."""
+    done, folder = in_this_process(monkeypatch), study.parent
+    part = folder / (inside if inside.startswith("t/") else "t/part.csv")
+    part.parent.mkdir(parents=True)
+    (folder / "validation.csv").rename(part)
+    if inside == "link.csv":
+        os.link(part, folder / inside)
+    if inside == "elsewhere.csv":
+        part.rename(folder / inside)
+        part.symlink_to(folder / inside)
+    monkeypatch.setattr(TrialStudy, "check_code", lambda self, ledger: None)
+    ledger = PrivacyLedger(f"sqlite:///{folder}/other.db")
+    for dataset in ("clinic", "open"):
+        cap = PrivacyBudget.of(dataset, epsilon=4.0, delta=0.0, relation=ZERO_OUT, accepts=ACCEPTS)
+        ledger.set_budget(cap)
+
+    def tuned(dataset, **data):
+        asked = tables(study={"accepts": list(ACCEPTS)}, privacy={"dataset": dataset}, data=data)
+        return TrialStudy(asked, folder).search(QueryContext(ledger))
+
+    with pytest.raises(StudyInvalid, match="is in t, and is not public"):
+        tuned("clinic", training="t", validation=inside, public_validation=True)
+    assert done == []
+    if inside.startswith("t/"):
+        tuned("clinic", training="t", validation="train.csv", n_validation=60)
+        (folder / "other.csv").write_bytes((folder / "train.csv").read_bytes())
+        with pytest.raises(PolicyRefused, match="would be read as public"):
+            tuned("open", training="other.csv", validation=inside, public_validation=True)
+
+
+def test_validation_records_are_one_file(study):  # noqa: F811
+    """A folder that is handed over unread has no records that could be scored one by one."""
+    (study.parent / "v").mkdir()
+    with pytest.raises(StudyInvalid):
+        TrialStudy(tables(data={"validation": "v"}), study.parent).check_files()

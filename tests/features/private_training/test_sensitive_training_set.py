@@ -40,6 +40,14 @@ def test_a_base_that_nobody_declared_is_refused(base):
         recompute(read_certificate(edited, CERTIFIED), CERTIFIED)
 
 
+def test_a_private_score_without_noise_is_refused():
+    edited = document("hypo", steps=5)
+    recompute(read_certificate(edited, CERTIFIED), CERTIFIED)
+    edited["spends"][0] |= {"noise_scale": 0.0, "sensitivity": 0.0}
+    with pytest.raises(StudyInvalid):
+        read_certificate(edited, CERTIFIED)
+
+
 @pytest.mark.parametrize("kept", ["files", "objects"])
 def test_models_of_a_sensitive_training_set_are_refused_a_folder_before_the_charge(here, store, kept):  # noqa: F811
     tables = trained_privately(here)
