@@ -38,8 +38,9 @@ def _first_look() -> "StudySpec | None":
     """
     words = sys.argv[1:]
     options = any(word.startswith("-") for word in words)  # of which a wrong one is answered first
-    if options or (words != ["tune"] and not any(word.endswith(".toml") for word in words)):
-        return None  # no study is named: nothing is imported to read one
+    n_studies = sum(word.endswith(".toml") for word in words)
+    if options or (words != ["tune"] and n_studies != 1):
+        return None  # no study is named, or several: nothing is imported to read one
     from dpbo.flows.cli.first_look import look
     from dpbo.flows.cli.terminal import print_message
     from dpbo_core.errors import BudgetRefused, StudyInvalid
