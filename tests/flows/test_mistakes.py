@@ -4,6 +4,7 @@ All are made in one process, so that what one of them loaded is seen after every
 """
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -117,6 +118,8 @@ def test_a_mistake_is_answered_before_a_library_is_loaded(answers, mistake):
 def test_a_wrong_option_loads_nothing_and_a_missing_file_no_ledger(tmp_path, monkeypatch):
     """Beside a ledger too; a study that the ledger charged goes on: its release is shown without its files."""
     monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("DPBO_")]:  # which may name another ledger
+        monkeypatch.delenv(name)
     (tmp_path / "s.toml").write_text(tomli_w.dumps(STUDY))
     (tmp_path / "mlruns").mkdir()
     for charged in ("another", "trial"):
