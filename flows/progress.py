@@ -94,5 +94,5 @@ def step_in_words(released: Released, deviation: float | None) -> str:
 
 def in_short(released: Released) -> str:
     """Return what a step released, in a few words: hyperparameters and score, where one is stated."""
-    score = "no score" if released["score"] is None else f"{released['score']:.3f}"
+    score = "no score" if released["score"] is None else f"noised score {released['score']:.3f}"
     return printable(f"{point_in_short(released['hyperparameters'])}: {score}")

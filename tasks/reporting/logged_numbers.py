@@ -60,14 +60,17 @@ def _named(release: Release) -> list[tuple[str, float, int]]:
 
 
 def score_rows(release: Release) -> list[tuple[str, float, int]]:
-    """Return the displayed metric in its own unit, its 90% interval and a constant answer's; none for a report."""
+    """Return the displayed metric in its own unit, its 90% interval and a constant answer's; none for a report.
+
+    They have four digits, as MLflow's lists show every digit that there is.
+    """
     metric = None if figures(release) else displayed_metric(release)
     if metric is None:
         return []
     low, high = (math.nan, math.nan) if metric.interval is None else metric.interval
     constant = math.nan if metric.baseline is None else metric.baseline
     numbers = (metric.value, low, high, constant)
-    return [(name, number, 0) for name, number in zip(SCORE_METRICS, numbers, strict=True)]
+    return [(name, float(f"{number:.4g}"), 0) for name, number in zip(SCORE_METRICS, numbers, strict=True)]
 
 
 def budget_rows(balance: Balance) -> list[tuple[str, float, int]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.escaping import embedded
 from dpbo.tasks.reporting.logged_model import FOLDER, name_datasets, put_model, put_repaired, register
-from dpbo.tasks.reporting.logged_numbers import metrics, params
+from dpbo.tasks.reporting.logged_numbers import SCORE_METRICS, metrics, params
 from dpbo.tasks.reporting.markdown_page import markdown
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of, publishing
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, experiment_name, open_store, own_tags
@@ -78,7 +78,7 @@ def _logged(
     runs = _runs(store, experiment, release)
     run_id = runs[0].info.run_id if runs else _start(store, experiment, release)
     if not is_report(release):
-        columns = ["metrics.`score`", *(f"params.`{key}`" for key in COLUMNS)]
+        columns = [*(f"metrics.`{name}`" for name in SCORE_METRICS[:3]), *(f"params.`{key}`" for key in COLUMNS)]
         chosen = [
             f"params.`{param.key}`"
             for param in params(release)

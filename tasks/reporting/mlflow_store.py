@@ -44,8 +44,8 @@ KIND_TAG, MODELS_KIND = "mlflow.experimentKind", "custom_model_development"  # n
 VIEW_KEY = "dpbo"  # of the view of an experiment's runs that has columns of ours
 NOTE_TAG = "mlflow.note.content"  # which MLflow renders above an experiment's runs, and above a run's numbers
 EXPERIMENT_NOTE = """\
-Every number here is a **differentially private release**; no raw validation score is stored. Open a study, \
-a row below: its page has every edition's score by date, with its interval and a constant answer's.
+Every number here is a **differentially private release**; no raw validation score is stored. Scores whose \
+intervals overlap may differ by noise alone. The run that is named after a study has all editions' scores by date.
 
 * `?viewStateShareKey=dpbo&workflowType=machine_learning` behind `/runs` in this page's address lists every edition
   with score, ε and choice as columns.
