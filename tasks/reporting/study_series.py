@@ -11,6 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from dpbo.tasks.reporting.budget_alert import account_line
+from dpbo.tasks.reporting.document import interval, score
 from dpbo.tasks.reporting.escaping import embedded, in_markdown, in_picture
 from dpbo.tasks.reporting.logged_numbers import BUDGET_METRICS, SCORE_METRICS, metric
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG
@@ -75,7 +77,8 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
                 store.put(series, picture, "plots")
                 study = in_markdown(release.study.removesuffix(f"/{EVALUATION}"))
                 note = SERIES_NOTE.format(study=study, dataset=in_markdown(release.dataset))
-                store.client.set_tag(series, NOTE_TAG, f"{note}\n\n{embedded(picture.name, series)}")
+                found = _in_words(editions, account)
+                store.client.set_tag(series, NOTE_TAG, f"{found}\n\n{note}\n\n{embedded(picture.name, series)}")
     store.client.set_terminated(series, "FINISHED")
 
 
@@ -117,6 +120,22 @@ def _editions(runs: list[Any], placed: dict[str, Balance]) -> list[dict[str, Any
         }
         rows.append((balance.position, row))
     return [row for _, row in sorted(rows, key=itemgetter(0))]
+
+
+def _in_words(editions: list[dict[str, Any]], account: Account) -> str:
+    """Return what all editions say together, in Markdown: their number, the newest score, a change, the budget."""
+    newest, others = editions[-1], [one for one in editions[:-1] if one["metric"] == editions[-1]["metric"]]
+    ends = "" if newest["low"] is None else f" ({interval((newest['low'], newest['high']))})"
+    known = [one for one in (*others, newest) if one["low"] is not None]
+    change = ""
+    if others and len(known) == len(others) + 1:
+        overlap = max(one["low"] for one in known) <= min(one["high"] for one in known)
+        change = " All intervals overlap: no change can be told from noise." * overlap
+        change = change or " Not all intervals overlap: some editions differ by more than noise."
+    of = f"{len(editions)} edition{'s' * (len(editions) != 1)}"
+    name = in_markdown(newest["metric"].replace("_", " "))
+    line = in_markdown(account_line(account))
+    return f"{of}; the newest has {name} {score(newest['value'])}{ends}.{change} Budget of {line}."
 
 
 def draw_editions(editions: list[dict[str, Any]]) -> "Figure":

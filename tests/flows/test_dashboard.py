@@ -237,6 +237,10 @@ def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_th
         ]
     note = MarkdownIt("gfm-like", {"linkify": False}).render(series.data.tags[NOTE_TAG])
     assert "Every edition of the study trial" in note
+    lows, highs = ([row[end] for row in rows] for end in ("low", "high"))
+    told = "All intervals overlap" if max(lows) <= min(highs) else "Not all intervals overlap"
+    assert f"2 editions; the newest has sigmoid {rows[1]['value']:.4f}" in note
+    assert told in note
     assert f"path=plots%2Feditions.png&amp;run_uuid={series.info.run_id}" in note
 
 

@@ -317,7 +317,11 @@ def test_a_tune_with_the_section_makes_both_and_writes_nothing_of_a_record(here,
     assert {which for _, which in found} == {"seen"}
     experiments = [one.experiment_id for one in client().search_experiments()]
     (series,) = client().search_runs(experiments, "tags.`dpbo.kind` = 'study'")
-    assert series.data.tags["mlflow.note.content"].startswith("**Every edition of the study clinic**")
+    assert (
+        series.data.tags["mlflow.note.content"]
+        .partition("\n\n")[2]
+        .startswith("**Every edition of the study clinic**")
+    )
 
 
 def test_what_was_released_comes_before_a_refusal_of_its_evaluation(here, asked, monkeypatch):
