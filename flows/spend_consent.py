@@ -4,6 +4,7 @@ Without a terminal nothing is asked: a first charge is made, but one whose plan 
 study with `anyway = true` in [privacy] is not asked about noise; `--anyway` has the same effect for one command.
 """
 
+import os
 import sys
 
 from dpbo_core.errors import SpendDeclined, SpendUseless, printable
@@ -38,7 +39,9 @@ def confirm(price: Price) -> None:
 
 
 def _at_a_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    """Return whether somebody can answer: a notebook gives its `!` commands a terminal on which nobody can."""
+    in_notebook = any(name.startswith("JPY_") for name in os.environ)  # Jupyter's, in its kernels and their commands
+    return sys.stdin.isatty() and sys.stderr.isatty() and not in_notebook
 
 
 def _agreed(question: str) -> bool:

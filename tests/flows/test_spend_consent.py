@@ -121,6 +121,19 @@ def test_a_terminal_is_asked(spec, monkeypatch, answer, agreed):
     assert said.getvalue().endswith("Spend it anyway? [y/N] ")
 
 
+def test_a_notebooks_command_is_asked_nothing(here, dpbo, monkeypatch):
+    """A kernel's `!` gives a command a terminal on which nobody can answer: a question would wait without end."""
+    monkeypatch.setenv("DPBO_PREFECT", "off")
+    monkeypatch.setenv("JPY_PARENT_PID", "1")
+    stdin = io.StringIO("n\n")
+    stdin.isatty = lambda: True
+    monkeypatch.setattr("sys.stdin", stdin)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    Path("t.toml").write_text(BUNDLED)
+    code, _, err = dpbo("tune", "t.toml")
+    assert (code, "Spend ε" in err, charges("d")) == (0, False, 1)
+
+
 BUNDLED = """
 [study]
 name = "t"
