@@ -40,7 +40,7 @@ def confirm(price: Price) -> None:
 
 def _at_a_terminal() -> bool:
     """Return whether somebody can answer: a notebook gives its `!` commands a terminal on which nobody can."""
-    in_notebook = any(name.startswith("JPY_") for name in os.environ)  # Jupyter's, in its kernels and their commands
+    in_notebook = any(name.startswith("JPY_") for name in os.environ)  # set in Jupyter's kernels
     return sys.stdin.isatty() and sys.stderr.isatty() and not in_notebook
 
 
