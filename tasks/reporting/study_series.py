@@ -77,8 +77,8 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
                 store.put(series, picture, "plots")
                 study = in_markdown(release.study.removesuffix(f"/{EVALUATION}"))
                 note = SERIES_NOTE.format(study=study, dataset=in_markdown(release.dataset))
-                found = _in_words(editions, account)
-                store.client.set_tag(series, NOTE_TAG, f"{found}\n\n{note}\n\n{embedded(picture.name, series)}")
+                summary = _in_words(editions, account)
+                store.client.set_tag(series, NOTE_TAG, f"{summary}\n\n{note}\n\n{embedded(picture.name, series)}")
     store.client.set_terminated(series, "FINISHED")
 
 
@@ -126,10 +126,10 @@ def _in_words(editions: list[dict[str, Any]], account: Account) -> str:
     """Return what all editions say together, in Markdown: their number, the newest score, a change, the budget."""
     newest, others = editions[-1], [one for one in editions[:-1] if one["metric"] == editions[-1]["metric"]]
     ends = "" if newest["low"] is None else f" ({interval((newest['low'], newest['high']))})"
-    known = [one for one in (*others, newest) if one["low"] is not None]
+    stated = [one for one in (*others, newest) if one["low"] is not None]
     change = ""
-    if others and len(known) == len(others) + 1:
-        overlap = max(one["low"] for one in known) <= min(one["high"] for one in known)
+    if others and len(stated) == len(others) + 1:
+        overlap = max(one["low"] for one in stated) <= min(one["high"] for one in stated)
         change = " All intervals overlap: no change can be told from noise." * overlap
         change = change or " Not all intervals overlap: some editions differ by more than noise."
     of = f"{len(editions)} edition{'s' * (len(editions) != 1)}"
