@@ -7,9 +7,9 @@ random 30% to score on; bias 0.5. Bounds are a column's least and largest value,
 texts are a column of 0 and 1 a category. `tuned` is the best mean of GRID at ε = 4 with all of ρ in the training,
 its settings chosen on the records that judge it in 4 splits; `several` is the best of 8 trials on average over
 SPACE, with as little noise as a trial's privacy profile allows; `by Rényi` with what the theorem of Papernot and
-Steinke asks for. FOLDER holds `randhie.csv` of statsmodels, `HI.csv` (Ecdat) and `turnout.csv` (Zelig) of
-pydataset; the last two were named before they were read. Split i is `default_rng([SEED, i])`, which draws the
-(imitated) noise too. Figures are means ± their standard error.
+Steinke asks for. FOLDER holds `randhie.csv` of statsmodels and, of pydataset, `turnout.csv` (Zelig), `HI.csv`,
+`Hdma.csv`, `Participation.csv` and `Males.csv` (Ecdat), each named before it was read. Split i is
+`default_rng([SEED, i])`, which draws the (imitated) noise too. Figures are means ± their standard error.
 """
 
 import sys
@@ -60,13 +60,17 @@ Rows = tuple[pd.DataFrame, np.ndarray]
 def tables(folder: Path) -> Mapping[str, Rows]:
     """Features and classes 0 … K − 1, by the table's name."""
     digits, cancer = (load(as_frame=True, return_X_y=True) for load in (load_digits, load_breast_cancer))
-    rand, insured, voters = (pd.read_csv(folder / f"{name}.csv") for name in ("randhie", "HI", "turnout"))
+    names = ("randhie", "HI", "turnout", "Hdma", "Participation", "Males")
+    rand, insured, voters, loans, women, men = (pd.read_csv(folder / f"{name}.csv").dropna() for name in names)
     return {
         "digits": digits,
         "breast cancer": cancer,
         "randhie": (rand.drop(columns="mdvis"), rand["mdvis"] > 2),
         "HI": (insured.drop(columns=["whi", "wght", insured.columns[0]]), insured["whi"] == "yes"),
         "turnout": (voters.drop(columns=["vote", voters.columns[0]]), voters["vote"]),
+        "Hdma": (loans.drop(columns=["deny", loans.columns[0]]), loans["deny"] == "yes"),
+        "Participation": (women.drop(columns=["lfp", women.columns[0]]), women["lfp"] == "yes"),
+        "Males": (men.drop(columns=["union", "nr", "year", men.columns[0]]), men["union"] == "yes"),
     }
 
 

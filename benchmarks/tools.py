@@ -27,6 +27,7 @@ from benchmarks.timing import Spread, ratio
 from benchmarks.whole_commands import (
     FEATURES,
     LOGISTIC,
+    SIDES,
     Taken,
     log_space,
     processor,
@@ -40,12 +41,10 @@ from benchmarks.whole_commands import (
 
 SIZES = {"small": (600, 1, 20, 2), "middle": (200_000, 1, 64, 1), "large": (3_000_000, 8, 64, 1)}
 STARTED = "import sys, numpy as np, pyarrow.parquet as pq, mlflow\nvalues, training, *parts = sys.argv[1:]\n"
-SHARED = """
+SHARED = f"""
 mlflow.set_tracking_uri("sqlite:///mlflow.db")
-def sides(path):
-    table = pq.read_table(path, use_threads=False)
-    y = table["y"].to_numpy()
-    return np.stack([table[name].to_numpy() for name in table.column_names if name != "y"], axis=1), y
+{SIDES}"""
+SHARED += """
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 X, y = sides(training)

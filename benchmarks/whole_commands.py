@@ -24,14 +24,18 @@ from benchmarks.startup import COMMAND, STUDY
 from benchmarks.timing import Spread, ratio
 
 ROUNDS, FEATURES, TOGETHER = 3, 30, 8
-LOOP = """
-import sys, numpy as np, pyarrow.parquet as pq
-from sklearn.preprocessing import StandardScaler
-estimator, values, training, *parts = sys.argv[1:]
+SIDES = """
 def sides(path):
     table = pq.read_table(path, use_threads=False)
     y = table["y"].to_numpy()
     return np.stack([table[name].to_numpy() for name in table.column_names if name != "y"], axis=1), y
+"""
+LOOP = f"""
+import sys, numpy as np, pyarrow.parquet as pq
+from sklearn.preprocessing import StandardScaler
+estimator, values, training, *parts = sys.argv[1:]
+{SIDES}"""
+LOOP += """
 X, y = sides(training)
 scaler = StandardScaler().fit(X)
 if estimator == "logistic":
