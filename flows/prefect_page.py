@@ -40,14 +40,14 @@ def announce(release: Release, account: Account, tracked: Tracked | None, mlflow
     from prefect.artifacts import create_markdown_artifact
 
     balance = balance_after(account, release.release_id)
-    shown = markdown(release_document(release, account=account))
+    text = markdown(release_document(release, account=account))
     page = "The release in MLflow, with picture, certificate and model"
     link = () if tracked is None else (f"[{page}](<{mlflow_page}/{tracked.location}>)",)
     newest = [entry.edition for entry in account.entries if entry.study == release.study][-1:]
     key = f"release-{slug(release.study)}"  # whose page opens on what was written last
     create_markdown_artifact(
         key=key if release.edition in newest else f"{key}-{slug(release.edition)}",
-        markdown="\n\n".join((shown, *link)),
+        markdown="\n\n".join((text, *link)),
         description=in_markdown(f"What {release.study}, edition {release.edition}, released"),
     )
     event_id = uuid5(NAMESPACE_OID, f"{RELEASED} {release.release_id}")

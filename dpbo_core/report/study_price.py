@@ -50,9 +50,9 @@ def _charges_report(study: ResolvedStudy, key: QueryKey, ledger: PrivacyLedger, 
 
     spec, query = study.spec, query_of(study.spec, study.problem, None)
     if spec.compares:
-        asked = (f"{spec.name}/{COMPARISON}", query.edition, query.epsilon)
+        comparison = (f"{spec.name}/{COMPARISON}", query.edition, query.epsilon)
         accounts = ledger.accounts(spec.privacy.dataset)
-        return any((one.study, one.edition, one.epsilon) == asked for one in accounts[0].entries)
+        return any((one.study, one.edition, one.epsilon) == comparison for one in accounts[0].entries)
     with suppress(StudyInvalid):  # its groups are stated by no public data
         grouping = query.grouping(FileSplit(spec, folder).public(study.problem).preprocessing)
         return ledger.reserved(query.key(digest_of_released(key), grouping).fingerprint) is not None

@@ -110,8 +110,8 @@ def params(release: Release) -> list[Any]:
     }
     public = {name: facts[name] for name in COMPARED_FACTS if name in facts}
     room = max(0, MAX_PARAMETERS - len(own) - len(chosen))
-    shown = own | chosen | dict([*public.items()][:room])
-    return [Param(_key(name), in_short(item)[:MAX_PARAMETER_LENGTH]) for name, item in shown.items()]
+    parameters = own | chosen | dict([*public.items()][:room])
+    return [Param(_key(name), in_short(item)[:MAX_PARAMETER_LENGTH]) for name, item in parameters.items()]
 
 
 def figures(release: Release) -> list[tuple[str, Any]]:

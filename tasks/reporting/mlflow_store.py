@@ -122,8 +122,8 @@ class Store:
             "orderByKey": "params.`edition`",
             "orderByAsc": False,
         }  # by date MLflow folds runs under their study
-        shown = {"selectedColumns": columns, "searchFilter": "tags.`dpbo.kind` = 'edition'", **order}
-        view = json.dumps(shown, ensure_ascii=False)
+        view_state = {"selectedColumns": columns, "searchFilter": "tags.`dpbo.kind` = 'edition'", **order}
+        view = json.dumps(view_state, ensure_ascii=False)
         if len(view) <= MAX_TAG_LENGTH:
             self.client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{VIEW_KEY}", view)
 

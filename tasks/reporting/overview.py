@@ -187,18 +187,18 @@ def quotable(release: Release) -> Quotable | None:
             ends, covers = cells[name]["noise_interval"], "noise alone"
         if ends is None:  # the value is noise
             return None
-        shown = "difference from the champion" if name == COMPARED else title(name)
+        heading = "difference from the champion" if name == COMPARED else title(name)
         return Quotable(
-            shown, cells[name]["value"], (ends[0], ends[1]), covers, EVALUATION, edition, date, name not in LOSSES
+            heading, cells[name]["value"], (ends[0], ends[1]), covers, EVALUATION, edition, date, name not in LOSSES
         )
     if is_report(release):
         return None
     metric = displayed_metric(release)
     if metric is None:
         return None
-    shown, ends = metric.name.replace("_", " "), metric.interval
+    heading, ends = metric.name.replace("_", " "), metric.interval
     return Quotable(
-        shown, metric.value, ends, "noise alone", PRIVATE_SCORE, edition, date, metric.greater_is_better
+        heading, metric.value, ends, "noise alone", PRIVATE_SCORE, edition, date, metric.greater_is_better
     )
 
 

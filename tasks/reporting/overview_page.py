@@ -143,7 +143,7 @@ def _study(study: StudyOverview, dataset: DatasetOverview, anchor: str) -> str:
         ("What was released?", study.released),
         ("What now?", study.next_step),
     )
-    shown = "".join(f"<div><dt>{name}</dt><dd>{escape(text)}</dd></div>" for name, text in facts if text)
+    facts_html = "".join(f"<div><dt>{name}</dt><dd>{escape(text)}</dd></div>" for name, text in facts if text)
     opened = "" if study.ship == YES else " open"
     why, _, numbers = study.why.partition(":")
     lines = (study.guarantee, *map(_sentence, study.remarks))
@@ -154,7 +154,7 @@ def _study(study: StudyOverview, dataset: DatasetOverview, anchor: str) -> str:
         f'<p class="soft">{escape(_sentence(numbers.strip()))}</p></div>'
         f'<div><p class="ask">Which number do I quote?</p>{quoted}</div>'
         f'<div><p class="ask">Trend over editions</p>{trend_picture(study.trend)}</div></div>'
-        f'<dl class="facts">{shown}</dl>'
+        f'<dl class="facts">{facts_html}</dl>'
         f"<details{opened}><summary>Guarantee and remarks</summary>{remarks}</details>"
         "</article>"
     )

@@ -46,8 +46,8 @@ def draw_posterior(release: Release) -> "Figure | None":
 
 def draw_budget(account: Account) -> "Figure | None":
     """A figure of the ε spent after each study of the dataset, under its cap; None before one or without limit."""
-    shown = set(account.entries[:: -(1 + len(account.entries) // MAX_BUDGET_STEPS)])  # with the newest
-    points = [item for item in balances(account, shown.__contains__) if math.isfinite(item.spent)]
+    drawn_entries = set(account.entries[:: -(1 + len(account.entries) // MAX_BUDGET_STEPS)])  # with the newest
+    points = [item for item in balances(account, drawn_entries.__contains__) if math.isfinite(item.spent)]
     if account.budget.public or not points:
         return None
     figure, axes = _sheet()

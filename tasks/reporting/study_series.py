@@ -61,8 +61,8 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
     series: Any = store.client.get_run(run_id).data.tags.get(PARENT_TAG)
     experiment = store.client.get_run(series).info.experiment_id
     runs = store.client.search_runs([experiment], f"tags.`{PARENT_TAG}` = '{series}'", max_results=LARGEST_PAGE)
-    shown = {run.data.tags[RELEASE_TAG] for run in runs}
-    charged = balances(account, lambda entry: entry.release_id in shown)
+    release_ids = {run.data.tags[RELEASE_TAG] for run in runs}
+    charged = balances(account, lambda entry: entry.release_id in release_ids)
     placed = {str(balance.entry.release_id): balance for balance in charged}
     points = _points(runs, placed)
     for start in range(0, len(points), MAX_METRICS_PER_REQUEST):
