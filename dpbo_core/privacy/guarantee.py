@@ -48,16 +48,6 @@ def unit_in_words(unit: PrivacyUnit) -> str:
     }[unit]
 
 
-def one_unit_in_words(unit: PrivacyUnit) -> str:
-    """Return one of those whom the guarantee protects, in plain words: "any one person in the validation set"."""
-    return {
-        PrivacyUnit.VALIDATION_RECORD: "any one record of the validation set",
-        PrivacyUnit.PERSON: "any one person in the validation set",
-        PrivacyUnit.TRAINING_RECORD: "any one record of the training set or of the validation set",
-        PrivacyUnit.CANDIDATE_ROW: "any one row of the candidate table",
-    }[unit]
-
-
 @dataclass(frozen=True)
 class Assumption:
     """A theorem's hypothesis: the name that a study writes under `accepts`, and one sentence that states it."""
@@ -223,6 +213,18 @@ class PrivacyGuarantee:
     evidence: Evidence
     person: str | None = None
 
+    @property
+    def protected(self) -> str:
+        """Whom the guarantee protects, in plain words: "each person in the validation set"."""
+        if PUBLIC_VALIDATION.name in self.assumptions:
+            return "each record of the training set"
+        return unit_in_words(self.unit)
+
+    @property
+    def one_protected(self) -> str:
+        """One of those whom the guarantee protects, in plain words: "any one person in the validation set"."""
+        return self.protected.replace("each ", "any one ").replace(" and of ", " or of ")
+
     def in_words(self) -> str:
         """The guarantee in one sentence that a reader of the release can quote; that there is none, if refuted."""
         if self.evidence.refuted:
@@ -234,7 +236,7 @@ class PrivacyGuarantee:
             private = self.evidence.note
         person_clause = "" if self.person is None else f", as column {self.person!r} tells them apart"
         return (
-            f"{kind}, {private}{under}, for {unit_in_words(self.unit)}{person_clause} "
+            f"{kind}, {private}{under}, for {self.protected}{person_clause} "
             f"({self.relation.replace('_', ' ')})."
         )
 

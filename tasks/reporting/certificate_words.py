@@ -22,8 +22,6 @@ from dpbo_core.privacy.guarantee import (
     NeighboringRelation,
     PrivacyGuarantee,
     PrivacyUnit,
-    one_unit_in_words,
-    unit_in_words,
 )
 from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, NO_SCORE, Release
 
@@ -79,7 +77,7 @@ def meaning(release: Release) -> str:
         return "Treat every number here as the raw one."
     but = f", but for a probability of {guarantee.delta:g}" if guarantee.delta > 0.0 else ""
     factor = math.exp(min(guarantee.epsilon, 700.0))
-    change = CHANGE_WORDS[guarantee.relation].format(one=one_unit_in_words(guarantee.unit))
+    change = CHANGE_WORDS[guarantee.relation].format(one=guarantee.one_protected)
     return EPSILON_MEANING.format(change=change, epsilon=guarantee.epsilon, factor=factor, but=but)
 
 
@@ -92,7 +90,7 @@ def guess(release: Release) -> str:
     right = 1.0 / (1.0 + math.exp(-epsilon)) + delta / (1.0 + math.exp(min(epsilon, 700.0)))
     near = ", by a distance of at most 1" if guarantee.relation is NeighboringRelation.ROW_MOVES_BY_ONE else ""
     return (
-        f"Of two data sets that differ in {one_unit_in_words(guarantee.unit)} alone{near}, whoever guesses "
+        f"Of two data sets that differ in {guarantee.one_protected} alone{near}, whoever guesses "
         "which one was used "
         f"is right in at most {100.0 * right:.3g} of 100 cases with this release in hand, and in 50 without it."
     )
@@ -205,8 +203,8 @@ def registry_entry(release: Release) -> dict[str, Any]:
         "unprotected_quantities": "The study, its public data, that it ran and when, what it states of its records",
     }
     loss = {
-        "privacy_unit": unit_in_words(guarantee.unit),
-        "privacy_unit_details": CHANGE_WORDS[guarantee.relation].format(one=one_unit_in_words(guarantee.unit)),
+        "privacy_unit": guarantee.protected,
+        "privacy_unit_details": CHANGE_WORDS[guarantee.relation].format(one=guarantee.one_protected),
         "privacy_parameters": {"epsilon": guarantee.epsilon, "delta": guarantee.delta},
         "privacy_parameters_details": meaning(release),
     }

@@ -37,6 +37,8 @@ def test_the_released_score_is_the_models_exact_one(monkeypatch):
     (spend,) = found.release.spends
     assert (spend.noise_scale, spend.sensitivity) == (0.0, 0.0)
     assert "public_validation" in found.guarantee.assumptions
+    assert "for each record of the training set (replace one)" in found.guarantee.in_words()
+    assert found.guarantee.one_protected == "any one record of the training set"
     assert found.release.facts["options"]["people"] == "public validation"
     assert "the score is exact, of public records" in " ".join(str(found).split())
     low, high = found.interval
