@@ -235,10 +235,7 @@ class PrivacyGuarantee:
         if self.evidence.standing is Standing.DECLARED:
             private = self.evidence.note
         person_clause = "" if self.person is None else f", as column {self.person!r} tells them apart"
-        return (
-            f"{kind}, {private}{under}, for {self.protected}{person_clause} "
-            f"({self.relation.replace('_', ' ')})."
-        )
+        return f"{kind}, {private}{under}, for {self.protected}{person_clause} ({self.relation.replace('_', ' ')})."
 
     def as_drawn(self, standing: str) -> "PrivacyGuarantee":
         """Return this guarantee, or one with ε = ∞ if `standing` says that the noise was injected by a test."""

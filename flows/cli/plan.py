@@ -141,7 +141,7 @@ def _score_of_report(study: ResolvedStudy, figures: tuple[str, ...]) -> str:
         return ""
     share = study.problem.epsilon * (grid.score_share or grid.usual_share(study.problem))
     if grid.score_share == 0.0:
-        return f"the report's {figure}; the choice has the ε = {share:.2g} that a score of its own costs"
+        return f"the report's {figure}: the choice gets the ε = {share:.2g} that a score of its own would cost"
     return f"without score_share in [method] the report states it, and its ε = {share:.2g} goes to the choice"
 
 

@@ -180,7 +180,8 @@ def quotable(release: Release) -> Quotable | None:
     """Return the number of a release to quote: the figure a report's verdict rests on, else the score; or None."""
     edition, date = release.edition, release.released_at[:10]
     if cells := dict(figures(release)):
-        preferred = (*CONSTANT_FIGURES, ACCURACY, *LOSSES, *cells)
+        own = (ACCURACY,) if release.facts.get("score") == ACCURACY else ()  # as the verdict has it
+        preferred = (*own, *CONSTANT_FIGURES, ACCURACY, *LOSSES, *cells)
         name = next(name for name in preferred if name in cells)
         ends, covers = cells[name]["sampling_interval"], "noise and sampling"
         if ends is None:

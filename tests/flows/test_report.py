@@ -1,6 +1,7 @@
 """`dpbo report`: every dataset and study in a manager's words, from the ledger alone."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 
@@ -98,6 +99,8 @@ def test_the_number_to_quote_is_the_evaluations_and_says_so(dpbo, months, tables
         "noise and sampling",
     )
     assert [one.edition for one in study.trend] == ["2026-04", "2026-05"]
+    scored = replace(report, facts={**report.facts, "score": "accuracy"})
+    assert quotable(scored).value == report.value["metrics"]["accuracy"]["value"]  # of a study that chose by it
     tables["study"] = {"name": "trial", "edition": "new", "method": "private_grid"}
     tables["privacy"]["dataset"] = "people"
     run_study(StudySpec.from_dict(tables), ledger=months)

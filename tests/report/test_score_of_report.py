@@ -99,7 +99,7 @@ def test_the_plan_says_what_that_saves_and_the_screen_shows_the_report(here, dpb
         (here / "study.toml").write_text(tomli_w.dumps(asked(here, **method) | {"budget": {"epsilon": 20.0}}))
         return " ".join(dpbo("plan", "study.toml", *words)[1].split())
 
-    assert "the report's accuracy; the choice has the ε = 0.1 that a score of its own costs" in planned()
+    assert "the report's accuracy: the choice gets the ε = 0.1 that a score of its own would cost" in planned()
     stated = json.loads(planned("--json", score_share=0.3))["evaluation"]["score"]
     assert stated == "without score_share in [method] the report states it, and its ε = 0.3 goes to the choice"
     told = planned("--all")
