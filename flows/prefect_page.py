@@ -10,7 +10,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
 from dpbo.tasks.reporting.budget_alert import alert_share
 from dpbo.tasks.reporting.escaping import in_markdown
-from dpbo.tasks.reporting.markdown_page import markdown
+from dpbo.tasks.reporting.markdown_page import summary
 from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.overview import quotable
 from dpbo.tasks.reporting.release_document import release_document
@@ -40,8 +40,8 @@ def announce(release: Release, account: Account, tracked: Tracked | None, mlflow
     from prefect.artifacts import create_markdown_artifact
 
     balance = balance_after(account, release.release_id)
-    text = markdown(release_document(release, account=account))
-    page = "The release in MLflow, with picture, certificate and model"
+    text = summary(release_document(release, account=account))
+    page = "Pictures, certificate and model in MLflow"
     link = () if tracked is None else (f"[{page}](<{mlflow_page}/{tracked.location}>)",)
     newest = [entry.edition for entry in account.entries if entry.study == release.study][-1:]
     key = f"release-{slug(release.study)}"  # whose page opens on what was written last

@@ -81,6 +81,12 @@ class Document:
     next_step: str = ""  # what to do now, a sentence without its full stop
 
     @property
+    def facts_on_a_page(self) -> tuple[Fact, ...]:
+        """The facts that no note of a page repeats."""
+        sentences = " ".join(sentence for note in self.notes for sentence in note.sentences if not note.lesson)
+        return tuple(fact for fact in self.facts if fact.strong or fact.text not in sentences)
+
+    @property
     def short_tables(self) -> tuple[Table, ...]:
         """The tables for a place with little room."""
         return tuple(table.short or table for table in self.tables if not table.needs_a_page)

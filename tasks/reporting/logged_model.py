@@ -34,10 +34,12 @@ _PATCH_LOCK = threading.Lock()  # else one would put back what another had put t
 DIGEST_DIGITS = 16  # of a digest; MLflow takes 36
 NO_DIGEST = "private"  # instead of the digest of sensitive records: it would tell which records they are
 MAX_DATASET_NAME = 500  # characters that MLflow takes
-CHAMPION_ALIAS = "champion"  # the alias of the version that serves
+CHAMPION_ALIAS, NEWEST_ALIAS = "champion", "newest"  # of the version in use, and of the one registered last
+CHAMPION_TAG, FIRST_CHAMPION = "dpbo.champion", "the first one"
 MODELS_NOTE = (
-    "A version for each release of the study. The alias champion is the version that was registered last, or that "
-    "a comparison called better. Scores of different editions are of other records, each with its own noise."
+    "**champion** is the version in use: the first one, until `dpbo evaluate STUDY.toml --against "
+    "models:/NAME@champion --register` calls another one better. **newest** was registered last. Do not rank "
+    "versions by score: each has noise of its own, and those whose intervals overlap may be equally good."
 )
 REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
 
@@ -215,8 +217,10 @@ def _column_type(feature: Feature | NamedColumn) -> str:
     return "double" if isinstance(feature, NamedColumn) and feature.kind == "number" else "string"
 
 
-def register(store: Store, run_id: str, release: Release) -> str:
-    """Register the run's model once for each release, and point the alias `champion` at it.
+def register(store: Store, run_id: str, release: Release, *, better: str = "") -> str:
+    """Register the run's model once for each release, as the alias `newest` if it is new.
+
+    It becomes the `champion` if it is `better`, by which words, or if it is the first version.
 
     Returns its address in MLflow, "models:/NAME/VERSION"; "" if the run has no model.
     """
@@ -232,7 +236,12 @@ def register(store: Store, run_id: str, release: Release) -> str:
         )
         tags = {"dpbo.edition": release.edition, RELEASE_TAG: release.release_id}
         own = _new_version(store, run_id, name, FOLDER, tags=tags, description=promised)
-    client.set_registered_model_alias(name, CHAMPION_ALIAS, own.version)
+        client.set_registered_model_alias(name, NEWEST_ALIAS, own.version)
+        if CHAMPION_ALIAS not in client.get_registered_model(name).aliases:
+            better = better or FIRST_CHAMPION
+    if better:
+        client.set_model_version_tag(name, own.version, CHAMPION_TAG, better)
+        client.set_registered_model_alias(name, CHAMPION_ALIAS, own.version)
     return f"models:/{name}/{own.version}"
 
 
@@ -240,8 +249,8 @@ def _score_in_words(release: Release) -> str:
     metric = displayed_metric(release)
     if metric is None:
         return ""
-    ends = f" ({interval(metric.interval)}, 90%)" if metric.interval else ""
-    return f"{metric.name} {score(metric.value)}{ends}; "
+    ends = f" ({interval(metric.interval)})" if metric.interval else ""
+    return f"{score(metric.value)}{ends} {metric.name}; "
 
 
 def fetch_model(address: str, tracking_uri: str, folder: Path) -> Path:

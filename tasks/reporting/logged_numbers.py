@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from dpbo.tasks.reporting.document import interval
 from dpbo.tasks.reporting.document import number as in_short
 from dpbo.tasks.reporting.posterior_picture import band_by_step
 from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
@@ -74,9 +75,10 @@ def score_rows(release: Release) -> list[tuple[str, float, int]]:
 
 
 def budget_rows(balance: Balance) -> list[tuple[str, float, int]]:
-    """A dataset's ε spent and left after a study, as rows of metrics: name, value, its place in the account."""
+    """A dataset's ε spent and left after a study, as rows of metrics: name, four digits, place in the account."""
     spent, left = BUDGET_METRICS
-    return [(spent, balance.spent, balance.position), (left, balance.remaining, balance.position)]
+    numbers = ((spent, balance.spent), (left, balance.remaining))
+    return [(name, float(f"{number:.4g}"), balance.position) for name, number in numbers]
 
 
 def as_metrics(release: Release, rows: list[tuple[str, float, int]]) -> list[Any]:
@@ -104,6 +106,8 @@ def params(release: Release) -> list[Any]:
         "method": release.method,
         **({} if metric is None else {"metric": metric.name}),
     }
+    if metric is not None and metric.interval is not None:
+        own["interval"] = interval(metric.interval).replace(" to ", "–")  # as wide as MLflow's columns
     chosen = {
         name if name not in own else f"release.{name}": item
         for name, item in release.value.get("hyperparameters", {}).items()

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from dpbo.tasks.reporting.document import interval
 from dpbo.tasks.reporting.escaping import embedded
 from dpbo.tasks.reporting.logged_model import FOLDER, name_datasets, put_model, put_repaired, register
 from dpbo.tasks.reporting.logged_numbers import SCORE_METRICS, metrics, params
@@ -30,7 +31,7 @@ from dpbo_core.study.final_training import FinalModel, model_is_public
 if TYPE_CHECKING:
     from dpbo_core.report.repair import Repair
 
-COLUMNS = ("epsilon", "edition", "metric")  # of an experiment's runs, beside the score and the choice
+COLUMNS = ("edition", "epsilon", "interval", "metric")  # of an experiment's runs, beside the score and the choice
 MAX_PARAMETERS_PER_REQUEST = 100  # parameters that MLflow takes in one request
 MAIN_PICTURES = ("trajectory.png", "release.png", "evaluation.png")  # the picture that shows the release itself
 
@@ -78,13 +79,13 @@ def _logged(
     runs = _runs(store, experiment, release)
     run_id = runs[0].info.run_id if runs else _start(store, experiment, release)
     if not is_report(release):
-        columns = [*(f"metrics.`{name}`" for name in SCORE_METRICS[:3]), *(f"params.`{key}`" for key in COLUMNS)]
+        columns = [f"metrics.`{SCORE_METRICS[0]}`", *(f"params.`{key}`" for key in COLUMNS)]
         chosen = [
             f"params.`{param.key}`"
             for param in params(release)
             if param.key in release.value.get("hyperparameters", {})
         ]
-        store.show_columns(experiment, columns + chosen)
+        store.show_editions(experiment, columns + chosen)
     if not runs or runs[0].info.status != "FINISHED":
         store.client.log_batch(run_id, metrics=metrics(release, account))
         store.client.log_batch(run_id, params=params(release)[:MAX_PARAMETERS_PER_REQUEST])
@@ -130,8 +131,11 @@ def log_comparison(comparison: Release, tuned: Release, tracking_uri: str, *, re
     with publishing(tracking_uri), TemporaryDirectory() as scratch:
         draw_evaluation(comparison).savefig(picture := Path(scratch) / "against_champion.png", dpi=150)
         store.put(place.run_id, picture, "plots")
-        better = comparison.value[COMPARED]["verdict"] == BETTER
-        return register(store, place.run_id, tuned) if registers and better else ""
+        difference = comparison.value[COMPARED]
+        if not registers or difference["verdict"] != BETTER:
+            return ""
+        by = f"better by {difference['value']:.4f} ({interval(difference['interval'])}) in release"
+        return register(store, place.run_id, tuned, better=f"{by} {comparison.release_id}")
 
 
 def _put_all(

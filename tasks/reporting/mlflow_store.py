@@ -41,14 +41,15 @@ CREATION_LOCK = (
     0x6D6C666C  # "mlfl": an advisory lock of PostgreSQL's; two processes must not make the tables at once
 )
 KIND_TAG, MODELS_KIND = "mlflow.experimentKind", "custom_model_development"  # no page of language models
-VIEW_KEY = "dpbo"  # of the view of an experiment's runs that has columns of ours
+VIEW_KEY = "dpbo"  # of the view of an experiment's runs that has columns and charts of ours
+EDITIONS_PAGE = f"#/experiments/{{}}/runs?viewStateShareKey={VIEW_KEY}&workflowType=machine_learning"
+COMPARISON_PAGE = f"{EDITIONS_PAGE}&compareRunsMode=CHART"  # MLflow's own comparison colours noise as a ranking
 NOTE_TAG = "mlflow.note.content"  # which MLflow renders above an experiment's runs, and above a run's numbers
 EXPERIMENT_NOTE = """\
-Every number here is a **differentially private release**; no raw validation score is stored. Scores whose \
-intervals overlap may differ by noise alone. The run that is named after a study has all editions' scores by date.
+**Every number is a differentially private release.** `interval` holds the score in 90% of cases: scores whose \
+intervals overlap may differ by noise alone.
 
-* `?viewStateShareKey=dpbo&workflowType=machine_learning` behind `/runs` in this page's address lists every edition
-  with score, ε and choice as columns.
+* [All editions in a list]({editions}) · [side by side]({comparison})
 * Open a run: its page begins with what came out and how sure it is, what was tuned, what may be concluded about a
   person, what is left, and how the model is used. A run named after a study alone is the one above its editions.
 * The metric has its own name, `accuracy` for example. `score` is the same number under one name for all studies,
@@ -68,7 +69,40 @@ intervals overlap may differ by noise alone. The run that is named after a study
   and δ from it alone. `model/` is trained on the public set at the released hyperparameters.
 """
 
-EXPERIMENT_TAGS = {NOTE_TAG: EXPERIMENT_NOTE, KIND_TAG: MODELS_KIND}
+SIDE_BY_SIDE, BARS = "dpbo-table", "dpbo-bars"  # sections of the page that compares editions
+
+
+def _chart(kind: str, section: str, name: str, **described: Any) -> dict[str, Any]:
+    generated = {"runsCountToCompare": 10, "deleted": False, "isGenerated": False}
+    return {"type": kind, "uuid": f"{section}-{name}", "metricSectionId": section} | generated | described
+
+
+def _section(section: str, name: str, columns: int, height: int) -> dict[str, Any]:
+    shown = {"display": True, "isReordered": True, "deleted": False, "isGenerated": False}
+    return {"uuid": section, "name": name, "columns": columns, "cardHeight": height} | shown
+
+
+COMPARISON_CHARTS = {  # in the words of MLflow's page; its bars begin at 0 and do not magnify noise
+    "runListHidden": True,
+    "isAccordionReordered": True,
+    "compareRunSections": [
+        _section(SIDE_BY_SIDE, "Where intervals overlap, no edition is better", 1, 420),
+        _section(BARS, "Score and the ends of its 90% interval", 3, 300),
+    ],
+    "compareRunCharts": [
+        _chart(
+            "DIFFERENCE",
+            SIDE_BY_SIDE,
+            "all",
+            compareGroups=["Parameters", "Model metrics"],
+            chartName="What differs",
+            showChangeFromBaseline=False,
+            showDifferencesOnly=True,
+            baselineColumnUuid="",
+        ),
+        *(_chart("BAR", BARS, name, metricKey=name) for name in ("score/low", "score", "score/high")),
+    ],
+}
 MAX_TAG_LENGTH = 5000  # characters MLflow takes for an experiment's tag
 
 
@@ -104,39 +138,40 @@ class Store:
         existing = self.check_experiment(dataset)
         if existing is None:
             try:
-                return self._create_experiment(experiment_name(dataset))
+                self._create_experiment(experiment_name(dataset))
             except MlflowException:  # another process was first
-                existing = self.client.get_experiment_by_name(experiment_name(dataset))
-                if existing is None:
+                if self.client.get_experiment_by_name(experiment_name(dataset)) is None:
                     raise
-        elif KIND_TAG not in existing.tags:  # made by an earlier version
-            self.client.set_experiment_tag(existing.experiment_id, KIND_TAG, MODELS_KIND)
-        return str(existing.experiment_id)
+            existing = self.client.get_experiment_by_name(experiment_name(dataset))
+        identity = str(existing.experiment_id)
+        links = {"editions": EDITIONS_PAGE.format(identity), "comparison": COMPARISON_PAGE.format(identity)}
+        for tag, text in ((NOTE_TAG, EXPERIMENT_NOTE.format(**links)), (KIND_TAG, MODELS_KIND)):
+            if tag not in existing.tags:
+                self.client.set_experiment_tag(identity, tag, text)
+        return identity
 
-    def show_columns(self, experiment: str, columns: list[str]) -> None:
-        """Save the view of an experiment's runs whose `columns` are metrics and parameters, as MLflow names them.
+    def show_editions(self, experiment: str, columns: list[str]) -> None:
+        """Save the view of an experiment's editions: a list with `columns`, as MLflow names them, and charts.
 
-        MLflow shares a view by such a tag, and opens it by its key: `runs?viewStateShareKey=dpbo`.
+        MLflow shares a view by such a tag, and opens it by its key: `EDITIONS_PAGE`, `COMPARISON_PAGE`.
         """
         order = {
             "orderByKey": "params.`edition`",
             "orderByAsc": False,
         }  # by date MLflow folds runs under their study
-        view_state = {"selectedColumns": columns, "searchFilter": "tags.`dpbo.kind` = 'edition'", **order}
-        view = json.dumps(view_state, ensure_ascii=False)
+        columns_shown = {"selectedColumns": columns, "searchFilter": "tags.`dpbo.kind` = 'edition'"}
+        view = json.dumps(columns_shown | order | COMPARISON_CHARTS, ensure_ascii=False)
         if len(view) <= MAX_TAG_LENGTH:
             self.client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{VIEW_KEY}", view)
 
-    def _create_experiment(self, name: str) -> str:
+    def _create_experiment(self, name: str) -> None:
         if self.root is None:
-            return str(self.client.create_experiment(name, tags=EXPERIMENT_TAGS))
-        from mlflow.entities import ExperimentTag
-
+            self.client.create_experiment(name)
+            return
         store = _sql_store(self.uri)
         store.artifact_root_uri = ARTIFACT_FOLDER
-        made = store.create_experiment(name, tags=[ExperimentTag(*tag) for tag in EXPERIMENT_TAGS.items()])
+        store.create_experiment(name)
         store.engine.dispose()
-        return str(made)
 
     def put(self, run_id: str, path: Path, folder: str = "") -> None:
         """Put a file or a folder into the run's artifacts, under `folder`."""

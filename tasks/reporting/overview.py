@@ -2,11 +2,11 @@
 
 | question | answer |
 |---|---|
-| Ship it? | the verdict of the newest report, else of the newest release; "no" after an alarm |
+| Ship it? | the newest comparison's verdict; else that of the report or the release; "no" after an alarm |
 | Which number? | a figure of the newest report; the private score if there is none since the newest release |
 | Better than last time? | whether that number's interval lies beyond the one before, of the same kind |
 | When does the budget end? | what `dpbo budget --forecast` says |
-| Who asked, who approved? | the account that charged it; when the owner set the cap |
+| Who asked, who approved? | the account that charged it; whose account set the cap, and when |
 | What did it cost? | ε of the newest edition with its report, and of all |
 """
 
@@ -36,8 +36,10 @@ from dpbo_core.privacy.certified import rounds_of
 from dpbo_core.privacy.release import Release, displayed_metric
 from dpbo_core.report import ACCURACY, BETTER, COMPARED, WORSE
 
-YES, NO, UNSURE, NO_VERDICT = "yes", "no", "cannot tell", "no verdict"
-SHIP_WORDS = {BETTER_TEXT: YES, BETTER: YES, NO_BETTER_TEXT: NO, WORSE: NO}
+YES, FIRST, NO, UNSURE, NO_VERDICT = "yes", "yes, as a first model", "no", "cannot tell", "no verdict"
+SHIP_WORDS = {BETTER_TEXT: FIRST, BETTER: YES, NO_BETTER_TEXT: NO, WORSE: NO}
+NOT_COMPARED = "not compared with the model in use"
+COMPARE_HINT = "dpbo evaluate STUDY.toml --against MODEL compares it with the model in use"
 N_EDITIONS_SHOWN = 24  # of a trend; the newest
 TUNE_AGAIN = "dpbo tune with a new edition, which spends budget again"
 LOSSES = ("mae", "rmse")  # figures of a report of which less is better
@@ -68,13 +70,18 @@ class Quotable:
     date: str
     greater_is_better: bool = True
 
+    @property
+    def dated(self) -> str:
+        """Its date in brackets, where its edition is not named by it."""
+        return f" ({self.date})" * (self.date != self.edition)
+
 
 @dataclass(frozen=True)
 class StudyOverview:
     """The answers about one study; a text is "" where the ledger holds nothing of the kind."""
 
     name: str
-    ship: str  # YES, NO, UNSURE or NO_VERDICT
+    ship: str  # YES, FIRST, NO, UNSURE or NO_VERDICT
     why: str
     quoted: Quotable | None
     trend: tuple[Quotable, ...]  # numbers of the quoted kind, oldest first
@@ -117,10 +124,11 @@ class DatasetOverview:
     def approval(self) -> str:
         """Which cap allows what is spent, and since when."""
         budget, since = self.account.budget, self.account.opened_at[:10]
+        by = f" by {self.account.cap_set_by}" if self.account.cap_set_by else ""
         if budget.public:
-            return f"without limit: declared public on {since}"
+            return f"without limit: declared public{by} on {since}"
         delta = from_units(budget.delta_units)
-        return f"under the cap ε = {from_units(budget.epsilon_units):g}, δ = {delta:g}, set on {since}"
+        return f"under the cap ε = {from_units(budget.epsilon_units):g}, δ = {delta:g}, set{by} on {since}"
 
     def to_json(self) -> dict[str, Any]:
         """Return what the page shows as plain JSON, with null for what is unknown or without limit."""
@@ -216,7 +224,7 @@ def change(trend: Sequence[Quotable]) -> str:
             word = "worse" if newest.greater_is_better else "better"
     overlap = "; the intervals overlap" if word == UNSURE else ""
     moved = newest.value - before.value
-    return f"{word}: {moved:+.4f} since edition {before.edition} ({before.date}){overlap}"
+    return f"{word}: {moved:+.4f} since edition {before.edition}{before.dated}{overlap}"
 
 
 def _study(name: str, entries: Sequence[Entry], recorded: dict[str, Release], room: int | None) -> StudyOverview:
@@ -227,7 +235,11 @@ def _study(name: str, entries: Sequence[Entry], recorded: dict[str, Release], ro
     since = searches[-1].released_at if searches else ""
     current = [report for report in reports if report.released_at >= since]
     newest = next(reversed(current or searches), None)
-    numbers = map(quotable, (current and reports) or searches)
+    figured = any(
+        COMPARED not in report.value for report in current
+    )  # a comparison has no figure of the model alone
+    scored = [report for report in reports if COMPARED not in report.value] if figured else searches or reports
+    numbers = map(quotable, scored)
     trend = [one for one in numbers if one is not None]
     quoted = trend[-1] if trend else None
     trend = [one for one in trend if quoted is not None and one.name == quoted.name][-N_EDITIONS_SHOWN:]
@@ -236,7 +248,8 @@ def _study(name: str, entries: Sequence[Entry], recorded: dict[str, Release], ro
         for entry in watches
         if entry.released_at is not None and entry.released_at >= since and (query := rounds_of(entry.method))
     )
-    ship, why = _ship(newest, alarms)
+    comparison = next((report for report in reversed(current) if COMPARED in report.value), None)
+    ship, why = _ship(comparison or newest, alarms)
     latest = entries[-1]
     return StudyOverview(
         name=name,
@@ -252,7 +265,7 @@ def _study(name: str, entries: Sequence[Entry], recorded: dict[str, Release], ro
         released=_choice(searches[-1]) if searches else "",
         remarks=tuple(_remarks(entries, newest, quoted, has_current_report=bool(current))),
         alarms=alarms,
-        next_step=TUNE_AGAIN if alarms else next_step(newest) if newest is not None else "",
+        next_step=_next_step(comparison or newest, ship, alarms),
     )
 
 
@@ -266,8 +279,21 @@ def _ship(newest: Release | None, alarms: Sequence[str]) -> tuple[str, str]:
         return NO, "this release is not private"
     if not word:
         return NO_VERDICT, "the release states no score that has a baseline"
-    champion = f"{word} than the champion" if word in (BETTER, WORSE) else word
-    return SHIP_WORDS.get(word, UNSURE), champion + numbers
+    if COMPARED in newest.value:
+        difference = newest.value[COMPARED]
+        beside = f"{word} than the model in use" if word in (BETTER, WORSE) else word
+        ends = "" if difference["interval"] is None else f" ({interval(difference['interval'])})"
+        return SHIP_WORDS.get(
+            word, UNSURE
+        ), f"{beside}: by {difference['value']:.4f}{ends} in {newest.facts['score']}"
+    uncompared = f"; {NOT_COMPARED}" if word == BETTER_TEXT else ""
+    return SHIP_WORDS.get(word, UNSURE), word + uncompared + numbers
+
+
+def _next_step(newest: Release | None, ship: str, alarms: Sequence[str]) -> str:
+    if newest is None or alarms:
+        return TUNE_AGAIN if alarms else ""
+    return COMPARE_HINT if ship == FIRST else next_step(newest)
 
 
 def _cost(entries: Sequence[Entry], edition: str) -> str:

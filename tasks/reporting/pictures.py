@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,48 +44,40 @@ def draw_posterior(release: Release) -> "Figure | None":
 
 
 def draw_budget(account: Account) -> "Figure | None":
-    """A figure of the ε spent after each study of the dataset, under its cap; None before one or without limit."""
+    """Return a figure of the ε spent after each study of the dataset, under its cap; None without study or limit.
+
+    Where its studies are of several days, it is drawn by date, with what is expected if they go on as they did.
+    """
+    from matplotlib.dates import date2num
+
     drawn_entries = set(account.entries[:: -(1 + len(account.entries) // MAX_BUDGET_STEPS)])  # with the newest
     points = [item for item in balances(account, drawn_entries.__contains__) if math.isfinite(item.spent)]
     if account.budget.public or not points:
         return None
     figure, axes = _sheet()
-    limit = points[-1].limit
+    limit, share, moments = points[-1].limit, alert_share(), [item.entry.moment for item in points]
+    by_date = moments[0].date() != moments[-1].date()
     xs = [0, *(item.position for item in points)]
+    if by_date:
+        xs = [date2num(moment) for moment in (moments[0], *moments)]  # type: ignore[no-untyped-call]
+        axes.xaxis_date()
     axes.step(xs, [0.0, *(item.spent for item in points)], where="post", color=INK)
     axes.plot(xs[-1], points[-1].spent, "o", color=INK, label=f"spent, ε = {points[-1].spent:.3g}")
     axes.axhline(limit, color=CHOICE, label=f"the cap, ε = {limit:g}")
-    share = alert_share()
     axes.axhline(share * limit, color=CHOICE, lw=0.8, ls=":", label=f"{share:.0%}: an alert")
-    axes.set(
-        xlabel=f"studies of {in_picture(account.budget.dataset)}, in order", ylabel="ε", ylim=(0.0, 1.08 * limit)
-    )
-    axes.set_title("What is spent of the dataset's budget; budget is never refunded")
-    whole_numbers(axes)
+    burn_down = forecast(account, max(moments)) if by_date else None
+    if burn_down is not None and burn_down.streams:
+        expected = [point for point in burn_down.points if point.expected]
+        dates = [xs[-1], *(date2num(point.at) for point in expected)]  # type: ignore[no-untyped-call]
+        ends = "" if burn_down.ends is None else f"; refused from {burn_down.ends:%Y-%m-%d} on"
+        spent = [points[-1].spent, *(point.spent for point in expected)]
+        axes.step(dates, spent, where="post", color=INK, ls=":", label=f"if its studies go on as they did{ends}")
+    of = f"of the dataset {in_picture(account.budget.dataset)}"
+    axes.set(xlabel="" if by_date else f"studies {of}, in order", ylabel="ε", ylim=(0.0, 1.08 * limit))
+    axes.set_title(f"Budget {of}: ε spent by all its releases together")
+    if not by_date:
+        whole_numbers(axes)
     axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0.0, 0.92))
-    return figure
-
-
-def draw_burn_down(account: Account) -> "Figure | None":
-    """Return a figure of the budget left by date, and as forecast; None without a limit, or if no study recurs."""
-    from matplotlib.dates import date2num
-
-    burn_down = forecast(account, max((entry.moment for entry in account.entries), default=datetime.now(UTC)))
-    if burn_down is None or not burn_down.streams:
-        return None
-    figure, axes = _sheet()
-    past = [point for point in burn_down.points if not point.expected]
-    for points, style in ((past, "-"), (past[-1:] + [point for point in burn_down.points if point.expected], ":")):
-        left = [max(0.0, burn_down.limit - point.spent) for point in points]
-        label = "left" if style == "-" else "if its studies go on as they did"
-        dates = [date2num(point.at) for point in points]  # type: ignore[no-untyped-call]
-        axes.step(dates, left, where="post", color=INK, ls=style, label=label)
-    if burn_down.ends is not None:
-        end = date2num(burn_down.ends)  # type: ignore[no-untyped-call]
-        axes.axvline(end, color=CHOICE, lw=0.8, label=f"the first refusal, {burn_down.ends:%Y-%m-%d}")
-    axes.set(ylabel="ε left", ylim=(0.0, 1.08 * burn_down.limit), title=in_picture(account.budget.dataset))
-    axes.legend(frameon=False, fontsize=8)
-    axes.xaxis_date()
     return figure
 
 
@@ -135,7 +126,7 @@ def _sheet(height: float = 4.2, left: float = 0.08) -> "tuple[Figure, Axes]":
 def save_pictures(release: Release, account: Account | None, folder: Path) -> tuple[list[Path], tuple[str, ...]]:
     """Save a release's pictures in `folder`: the paths, and the names of those that could not be drawn.
 
-    Posterior, noise, budget and burn_down where there is one; of a report, evaluation.png for the first three.
+    Posterior, noise and budget where there is one; of a report, evaluation.png for the first three.
     """
     figures: dict[str, Callable[[], Figure | None]] = {
         "trajectory" if "trajectory" in release.value else "release": lambda: draw(release),
@@ -147,7 +138,6 @@ def save_pictures(release: Release, account: Account | None, folder: Path) -> tu
 
         figures = {"evaluation": lambda: draw_evaluation(release)}
     figures["budget"] = lambda: None if account is None else draw_budget(account)
-    figures["burn_down"] = lambda: None if account is None else draw_burn_down(account)
     folder.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
     failed: list[str] = []

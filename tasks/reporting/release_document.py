@@ -59,7 +59,8 @@ CONSTANT_FIGURES = {  # figures of a report without the study's score, and what 
     "r2_public_baseline": ("R²", 0.0, f" on {PUBLIC_SET}{ELSEWHERE}"),
 }
 NEXT_STEPS = {
-    BETTER_THAN_CHAMPION: "the same command with --register makes it MLflow's champion, and costs nothing",
+    BETTER_THAN_CHAMPION: "dpbo evaluate STUDY.toml --against MODEL --register makes it MLflow's champion, at no "
+    "further ε",
     WORSE: "keep the champion",
     CANNOT_TELL: "more records or a larger ε narrow the interval; dpbo evaluate --plan shows what it can detect",
     NO_BETTER_TEXT: "do not use the model; first try other features or another estimator on the public table, "

@@ -56,7 +56,9 @@ def html(document: Document, pictures: Iterable[Path], *, attached: str) -> str:
     )
     answers = sorted(document.answers, key=lambda fact: fact.name != "verdict")
     caveats = [fact for fact in answers if not fact.strong]
-    facts = Table(("", ""), tuple((fact.name, f"{fact.strong}{fact.text}") for fact in (*caveats, *document.facts)))
+    facts = Table(
+        ("", ""), tuple((fact.name, f"{fact.strong}{fact.text}") for fact in (*caveats, *document.facts_on_a_page))
+    )
     return PAGE_TEMPLATE.substitute(
         title=escape(document.title),
         subtitle=escape(" · ".join(filter(None, (document.subtitle, document.origin)))),

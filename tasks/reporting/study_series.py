@@ -16,7 +16,7 @@ from dpbo.tasks.reporting.document import interval, score
 from dpbo.tasks.reporting.escaping import embedded, in_markdown, in_picture
 from dpbo.tasks.reporting.logged_numbers import BUDGET_METRICS, SCORE_METRICS, metric
 from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG
-from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, own_tags
+from dpbo.tasks.reporting.mlflow_store import COMPARISON_PAGE, EDITIONS_PAGE, NOTE_TAG, Store, own_tags
 from dpbo.tasks.reporting.pictures import saved
 from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain, sheet
 from dpbo_core.ledger.accounting.account import Account, Balance, Entry, balances
@@ -33,11 +33,9 @@ PARENT_TAG = "mlflow.parentRunId"
 LARGEST_PAGE = 1000
 MAX_METRICS_PER_REQUEST = 1000  # metrics that MLflow takes in one request
 SERIES_NOTE = """\
-**Every edition of the study {study}**, on the dataset {dataset}: the score by date with its 90% interval and a \
-constant answer's on the public rows, in `editions.json` as a table and in `score`, `score/low`, \
-`score/high` and `score/constant`; and, under *Model metrics*, what is left of \
-the dataset's budget (`budget/left`), by place in the dataset's account. Each edition is a run below this one, and \
-its page begins with what it released."""
+Every edition of the study {study} is a run below this one: [all in a list]({editions}), \
+[side by side]({comparison}). The artifact `editions.json` has the picture's numbers. *Model metrics* charts the \
+scores and what is left of the budget, edition by edition."""
 
 
 def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
@@ -51,7 +49,7 @@ def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
     for run in runs:
         if run.data.tags.get(STUDY) == study:
             return str(run.info.run_id)
-    note = SERIES_NOTE.format(study=in_markdown(study), dataset=in_markdown(dataset))
+    note = _note(study, experiment)
     tags = own_tags() | {KIND: SERIES_KIND, STUDY: study, "dpbo.dataset": dataset, NOTE_TAG: note}
     return str(store.client.create_run(experiment, run_name=study, tags=tags).info.run_id)
 
@@ -75,11 +73,15 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
             store.put(series, file)
             for picture in saved(lambda: draw_editions(editions), Path(scratch) / "editions.png"):
                 store.put(series, picture, "plots")
-                study = in_markdown(release.study.removesuffix(f"/{EVALUATION}"))
-                note = SERIES_NOTE.format(study=study, dataset=in_markdown(release.dataset))
-                summary = _in_words(editions, account)
-                store.client.set_tag(series, NOTE_TAG, f"{summary}\n\n{note}\n\n{embedded(picture.name, series)}")
+                note = _note(release.study.removesuffix(f"/{EVALUATION}"), experiment)
+                shown = (_in_words(editions, account), embedded(picture.name, series), note)
+                store.client.set_tag(series, NOTE_TAG, "\n\n".join(shown))
     store.client.set_terminated(series, "FINISHED")
+
+
+def _note(study: str, experiment: str) -> str:
+    pages = {"editions": EDITIONS_PAGE.format(experiment), "comparison": COMPARISON_PAGE.format(experiment)}
+    return SERIES_NOTE.format(study=in_markdown(study), **pages)
 
 
 def _points(runs: list[Any], placed: dict[str, Balance]) -> list[Any]:
@@ -130,28 +132,31 @@ def _in_words(editions: list[dict[str, Any]], account: Account) -> str:
     change = ""
     if others and len(stated) == len(others) + 1:
         overlap = max(one["low"] for one in stated) <= min(one["high"] for one in stated)
-        change = " All intervals overlap: no change can be told from noise." * overlap
-        change = change or " Not all intervals overlap: some editions differ by more than noise."
+        change = "All intervals overlap: no change can be told from noise." * overlap
+        change = change or "Not all intervals overlap: some editions differ by more than noise."
+        change = f" **{change}**"
     of = f"{len(editions)} edition{'s' * (len(editions) != 1)}"
     name = in_markdown(newest["metric"].replace("_", " "))
     line = in_markdown(account_line(account))
-    return f"{of}; the newest has {name} {score(newest['value'])}{ends}.{change} Budget of {line}."
+    return f"**{of}; the newest has {name} {score(newest['value'])}**{ends}.{change} Budget of {line}."
 
 
 def draw_editions(editions: list[dict[str, Any]]) -> "Figure":
     """Return a figure of the score by edition, with its 90% interval and the constant answer's."""
     figure = sheet(3.2)
     axes, places = figure.subplots(), range(len(editions))
+    labelled = ("90% interval", "score", "always the same answer, on the public records")
     for place, edition in zip(places, editions, strict=True):
+        bar, dot, line = labelled if place == 0 else ("", "", "")
         if edition["low"] is not None:
             ends = [edition["low"], edition["high"]]
-            axes.plot([place, place], ends, color=NOISE, lw=6, alpha=0.35, solid_capstyle="butt")
-        axes.plot(place, edition["value"], "o", color=CHOICE)
+            axes.plot([place, place], ends, color=NOISE, lw=6, alpha=0.35, solid_capstyle="butt", label=bar)
+        axes.plot(place, edition["value"], "o", color=CHOICE, label=dot)
         if edition["constant answer"] is not None:
-            axes.plot([place - 0.3, place + 0.3], [edition["constant answer"]] * 2, color=INK, lw=1)
+            axes.plot([place - 0.3, place + 0.3], [edition["constant answer"]] * 2, color=INK, lw=1, label=line)
     labels = [f"{in_picture(edition['edition'])}\n{edition['date'][:10]}" for edition in editions]
     axes.set_xticks([*places], labels, fontsize=8)
     axes.set(xlim=(-0.6, len(editions) - 0.4), ylabel=in_picture(editions[-1]["metric"].replace("_", " ")))
-    axes.set_title("Each edition's score, its 90% interval, a public constant answer's (the line)", fontsize=9)
+    figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=8)
     plain(axes)
     return figure

@@ -190,9 +190,8 @@ def test_a_run_opens_with_the_certificate_in_short(shown):
     assert "It predicts target. The positive class is 1." in text
     assert release.guarantee.in_words() in text
     assert f"changes by a factor of at most e^{release.guarantee.epsilon:g}" in text
-    assert (
-        f"ε {run.data.metrics['budget/spent']:.4g} of 3 spent (ε 1 stated; many draws cost less together), " in text
-    )
+    spent = f"ε {run.data.metrics['budget/spent']:.4g} of 3 spent"
+    assert f"{spent} (the ε of its releases sum to 1; many draws cost less together), " in text
     assert f"load_model('runs:/{run.info.run_id}/model')" in text
     assert f'src="get-artifact?path=plots%2Ftrajectory.png&amp;run_uuid={run.info.run_id}"' in note
     assert set(re.findall(r"<(\w+)", note)) == {"strong", "p", "code", "img", "ul", "li"}

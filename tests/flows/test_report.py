@@ -8,13 +8,29 @@ from html.parser import HTMLParser
 import pytest
 from months import ASKER
 from months import released as made_at
+from test_evaluation import in_an_interval
+from test_paired_difference import clinic, weak
 from test_show import every_kind  # noqa: F401  a fixture
 
 from dpbo.tasks.reporting.document import interval, score
-from dpbo.tasks.reporting.overview import Quotable, change, overview, quotable
+from dpbo.tasks.reporting.overview import (
+    COMPARE_HINT,
+    FIRST,
+    NO,
+    NOT_COMPARED,
+    UNSURE,
+    YES,
+    Quotable,
+    change,
+    overview,
+    quotable,
+)
 from dpbo.tasks.reporting.overview_page import overview_page, trend_picture
+from dpbo.tasks.reporting.release_document import BETTER_TEXT, next_step
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.report import BETTER, WORSE
+from dpbo_core.report.evaluation import evaluate_study, run_and_evaluate
 from dpbo_core.study import StudySpec
 from dpbo_core.study.tuning import run_study
 
@@ -77,7 +93,12 @@ def test_the_page_answers_six_questions_from_the_ledger_alone(dpbo, months, here
     for said in (score(quoted["value"]), interval(quoted["interval"]), study["change"].partition(": ")[2],
                  study["why"][1:12], people["ends"], study["cost"], people["approved"], ASKER):  # fmt: skip
         assert said in page.text
-    assert people["approved"] == "under the cap ε = 8, δ = 1e-05, set on 2026-03-10"
+    assert people["approved"] == f"under the cap ε = 8, δ = 1e-05, set by {ASKER} on 2026-03-10"
+    assert f"Asked by {ASKER}. Approved {people['approved']}." in page.text
+    unnamed = "under the cap ε = 2, δ = 0, set on "  # as in a ledger of an earlier version
+    assert told["nothing yet"]["approved"].startswith(unnamed)
+    assert (study["ship"], study["why"].partition(":")[0]) == (FIRST, f"{BETTER_TEXT}; {NOT_COMPARED}")
+    assert study["next_step"] == COMPARE_HINT
     assert study["cost"] == "ε 1.5 for edition 2026-05; 5 charges so far, which together cost what the budget shows"
     assert told["nothing yet"]["studies"] == []
     assert "Dataset nothing yet" in page.text
@@ -121,6 +142,27 @@ def test_a_name_of_the_report_is_text(months, here):
     assert all(link.startswith("#s") for link in page.links)
     assert "default-src 'none'" in text
     assert "://" not in text
+
+
+def test_a_comparison_with_the_model_in_use_says_whether_to_ship(tmp_path):
+    """It decides, whatever is evaluated after it; the number to quote stays one of the model alone."""
+    tables = clinic(tmp_path, column=weak)
+    tables["study"]["accepts"], tables["budget"] = ["rowwise_predictions"], {"epsilon": 20.0}
+    ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    tuned, compared = run_and_evaluate(StudySpec.from_dict(tables), ledger=ledger, folder=tmp_path)
+    tables["evaluation"] = {"epsilon": 1.0}
+    for report in (None, "a report after it"):
+        if report is not None:
+            report = evaluate_study(StudySpec.from_dict(tables), ledger=ledger, folder=tmp_path).release
+        ((study,),) = (one.studies for one in overview(ledger, NOW))
+        difference = compared.release.value["difference"]
+        word = difference["verdict"]
+        assert study.ship == {BETTER: YES, WORSE: NO}.get(word, UNSURE)
+        beside = f"{word} than the model in use" if word in (BETTER, WORSE) else word
+        assert study.why.startswith(f"{beside}: by {difference['value']:.4f} (")
+        assert in_an_interval(difference["interval"]) in study.why
+        assert study.next_step == next_step(compared.release)
+        assert study.quoted == quotable(report or tuned.release)
 
 
 def numbers(*values, better=True, width=0.01):
