@@ -175,7 +175,7 @@ def main() -> None:
             models = f"{world.mlflow}#/models/breast-cancer?workflowType=machine_learning"
             photograph(models, target / "mlflow_model.png")
             place = next((folder / "mlruns" / "artifacts").glob(f"*/{world.run_id}/artifacts"))
-            photograph((place / "release.html").as_uri(), target / "certificate.png", size=(1000, 3050))
+            photograph((place / "release.html").as_uri(), target / "certificate.png", size=(1000, 3100))
             shutil.copy(place / "plots" / "trajectory.png", target / "release.png")
         server = (sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", "4200")
         with serving(folder, *server, until="http://127.0.0.1:4200/api/health"):
