@@ -16,8 +16,8 @@ from dpbo.flows.workers.scorers import DaskWorkers, workers
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused
 from dpbo.tasks.queries import evaluate, prepare
-from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_comparison, log_repaired
+from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo_core.errors import BudgetRefused, DpboError
 from dpbo_core.privacy.release import Release
 from dpbo_core.report import COMPARED

@@ -9,9 +9,8 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
 from dpbo.tasks.reporting.budget_alert import alert_share
-from dpbo.tasks.reporting.escaping import in_markdown
-from dpbo.tasks.reporting.markdown_page import markdown
-from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.tasks.reporting.document import in_markdown, markdown
+from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo.tasks.reporting.overview import quotable
 from dpbo.tasks.reporting.release_document import release_document
 from dpbo_core.errors import printable

@@ -14,7 +14,7 @@ from dpbo.flows.prefect_runtime.run_server import is_temporary
 from dpbo.flows.prefect_runtime.settings import check_prefect_settings
 from dpbo.flows.spend_consent import consent
 from dpbo.flows.stores import Stores
-from dpbo.tasks.reporting.mlflow_lookup import check_target
+from dpbo.tasks.reporting.mlflow_store import check_target
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 
 from dpbo.flows.plain_output import is_plain
-from dpbo.tasks.reporting.escaping import point_in_short
+from dpbo.tasks.reporting.document import point_in_short
 from dpbo_core.errors import printable
 from dpbo_core.methods.contract import Released
 from dpbo_core.privacy.release import Release

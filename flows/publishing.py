@@ -5,8 +5,8 @@ Nothing here may keep a release from whoever paid for it, and nothing here draws
 
 from dpbo.flows.prefect_page import add_outcome, announce, outcome_of
 from dpbo.flows.private_flow import RERUN_HINT, PrivateFlow
-from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import find_release
+from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo.tasks.tuning import publish, train
 from dpbo_core.errors import DpboError
 from dpbo_core.privacy.release import Release

@@ -23,7 +23,7 @@ from dpbo.flows.results import Tuned as Tuned
 from dpbo.flows.workers.scorers import DaskWorkers, workers
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused
-from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo.tasks.tuning import cross_validate_chunk, finish, reserve, search_publicly, step, train_chunk, try_out
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid, printable
 from dpbo_core.models.scoring.processes import Processes

@@ -26,7 +26,7 @@ from dpbo.flows.refusals import failed_run
 from dpbo.flows.requested_study import study_of
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused, private_task
-from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo_core.errors import BudgetRefused, DpboError
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.study import StudySpec, WatchSection

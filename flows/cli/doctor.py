@@ -34,8 +34,7 @@ from dpbo.flows.prefect_runtime.settings import (
 from dpbo.flows.stores import STORES_FOLDER, Stores
 from dpbo.flows.workers.standing_cluster import problems, standing_cluster
 from dpbo.tasks.reporting.budget_alert import alert_share
-from dpbo.tasks.reporting.mlflow_lookup import published_in
-from dpbo.tasks.reporting.mlflow_store import open_store
+from dpbo.tasks.reporting.mlflow_store import open_store, published_in
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.account import Account, balances

@@ -19,7 +19,7 @@ from dpbo_core.ledger.address import team_setting
 from dpbo_core.privacy.release import Release, StudyResult
 
 if TYPE_CHECKING:
-    from dpbo.tasks.reporting.mlflow_lookup import Tracked
+    from dpbo.tasks.reporting.mlflow_store import Tracked
     from dpbo_core.report.evaluation import EvaluationResult
 
 CURVE_WIDTH, CURVE_HEIGHT = 40, 6  # of a curve, in characters

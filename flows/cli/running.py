@@ -26,7 +26,7 @@ from dpbo.flows.prefect_runtime.settings import (
 )
 from dpbo.flows.stores import Stores
 from dpbo.tasks.policies import without_prefect
-from dpbo.tasks.reporting.mlflow_lookup import Tracked, shown_before
+from dpbo.tasks.reporting.mlflow_store import Tracked, shown_before
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.address import is_read_only, team_setting

@@ -63,8 +63,7 @@ def waits() -> dict[str, float]:
     from test_ledger import SYSTEM, key, plan
     from test_ledger_silent import accepting, stopped
 
-    from dpbo.tasks.reporting.mlflow_lookup import check_target
-    from dpbo.tasks.reporting.mlflow_store import open_store
+    from dpbo.tasks.reporting.mlflow_store import check_target, open_store
     from dpbo_core.ledger.accounting.budget import PrivacyBudget
     from dpbo_core.ledger.ledger import PrivacyLedger
 

@@ -16,7 +16,7 @@ from dpbo.flows.cli.terminal import print_json
 from dpbo.flows.cli.tune import print_tuned, tuned_json
 from dpbo.flows.results import Tuned
 from dpbo.flows.stores import Stores
-from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo.tasks.reporting.release_document import next_step
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger

@@ -24,8 +24,8 @@ from dpbo.flows.progress import Progress
 from dpbo.flows.results import Tuned
 from dpbo.tasks.reporting.document import Fact
 from dpbo.tasks.reporting.document import interval as interval_in_words
-from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import run_note
+from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo.tasks.reporting.release_document import beside_constant, release_document, verdict
 from dpbo.tasks.reporting.release_page import page
 from dpbo_core import evaluate_study, plan_evaluation

@@ -30,7 +30,7 @@ from dpbo.flows.cli.words import seconds
 from dpbo.flows.requested_study import edition_at, refuse_fields
 from dpbo.flows.serve import MISSED_STATE, OUTAGE_MESSAGE, tune_on_schedule
 from dpbo.flows.stores import Stores
-from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo_core.errors import BudgetExceeded, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.name_patterns import TIME_FIELDS

@@ -93,7 +93,7 @@ PLANTED = [
     ("flows/tune.py", "import dpbo.flows.cli.show", "the floors of flows"),
     ("flows/owner.py", "import dpbo.flows.publishing", "the floors of flows"),
     ("tasks/reporting/pictures.py", "import dpbo.tasks.policies", "the floors of tasks"),
-    ("tasks/reporting/escaping.py", "import prefect", "pictures and pages know nothing"),
+    ("tasks/reporting/document.py", "import prefect", "pictures and pages know nothing"),
     ("dpbo_core/models/aggregates.py", "import dpbo_core.methods.problem", "the floors of dpbo_core"),
     ("dpbo_core/search/kernels.py", "import dpbo_core.ledger.schema", "the floors of dpbo_core"),
     ("dpbo_core/mechanisms/laplace.py", "import dpbo_core.ledger.ledger", "the floors of dpbo_core"),
