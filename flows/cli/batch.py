@@ -10,7 +10,7 @@ import typer
 from dpbo.flows.cli.budget_words import read_event
 from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.studies import feature_study
-from dpbo.flows.cli.terminal import Screen, named, print_result
+from dpbo.flows.terminal import Screen, named, print_result
 from dpbo_core.errors import StudyInvalid, no_budget
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.accounting.edition_price import Price

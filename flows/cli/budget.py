@@ -10,8 +10,8 @@ import typer
 from typer.core import TyperGroup
 
 from dpbo.flows.cli.running import own_ledger
-from dpbo.flows.cli.terminal import Screen, named, print_json
 from dpbo.flows.cli.words import AsJson, seconds
+from dpbo.flows.terminal import Screen, named, print_json
 from dpbo.tasks.reporting.budget_alert import account_line, end_line
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.accounting.account import DECLARED_STANDING, MAX_COUNTED_ROOM, Account, Entry

@@ -13,10 +13,10 @@ import typer
 
 from dpbo.flows.cli.budget import account_json, budget_app, rounds_text
 from dpbo.flows.cli.running import accounts_here, own_ledger
-from dpbo.flows.cli.terminal import Screen, named, print_json, print_sentence
 from dpbo.flows.cli.words import AsJson, lines_of, writing
 from dpbo.flows.prefect_runtime.liveness import n_alive
 from dpbo.flows.stores import Stores
+from dpbo.flows.terminal import Screen, named, print_json, print_sentence
 from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.errors import StudyInvalid, printable, suggestion
 from dpbo_core.ledger import audit, recovery

@@ -15,7 +15,7 @@ import typer
 
 from dpbo.flows.cli.running import ledger_here, ledger_path
 from dpbo.flows.cli.studies import check_public_here, feature_study
-from dpbo.flows.cli.terminal import Screen, named, print_result
+from dpbo.flows.terminal import Screen, named, print_result
 from dpbo_core.errors import (
     AssumptionNotAccepted,
     BudgetExceeded,

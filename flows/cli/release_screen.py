@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.stores import MLFLOW_PAGE, Stores
+from dpbo.flows.terminal import Screen, named
 from dpbo.tasks.reporting.document import NO_NUMBER, Document, Figure, Table
 from dpbo.tasks.reporting.release_document import REPAIRED_HINT, release_document
 from dpbo.tasks.reporting.report_document import repair_document

@@ -8,8 +8,8 @@ import typer
 
 from dpbo.flows.cli.release_screen import document_of, print_document, print_notes, release_json
 from dpbo.flows.cli.running import ledger_here
-from dpbo.flows.cli.terminal import print_json, print_result
 from dpbo.flows.cli.words import Explain, writing
+from dpbo.flows.terminal import print_json, print_result
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger

@@ -1,8 +1,8 @@
 """A document: the title, facts, tables, figures and notes that a screen, a certificate and an MLflow page all show.
 
 Its texts and numbers are chosen where it is built; a backend only escapes them and lays them out. The formats of
-numbers are here and nowhere else, and so are the escapes for pictures and Markdown, and the backend in Markdown, for
-MLflow's descriptions and Prefect's artifacts. Screens escape by `dpbo.flows.cli.terminal.named`, HTML pages by
+numbers are here and nowhere else, and so are the escapes for pictures and Markdown, and the backend in Markdown,
+for MLflow's descriptions and Prefect's artifacts. Screens escape by `dpbo.flows.terminal.named`, HTML pages by
 `html.escape`.
 """
 
@@ -18,6 +18,8 @@ MARKDOWN_PATTERN = re.compile(
 ENTITY_TABLE = str.maketrans(
     {mark: f"&#{ord(mark)};" for mark in "&<$@/"}
 )  # of some kinds, of HTML, and of addresses
+NO_NUMBER = "–"  # instead of a number that is not stated
+NARROW_WIDTH = 0.002  # of an interval whose ends need a fourth decimal
 
 
 def in_picture(text: object) -> str:
@@ -44,10 +46,6 @@ def point_in_short(point: Mapping[str, object]) -> str:
 def in_words(item: object) -> str:
     """Return a number to six digits; another value as text. Not escaped."""
     return f"{item:.6g}" if isinstance(item, float) else str(item)
-
-
-NO_NUMBER = "–"  # instead of a number that is not stated
-NARROW_WIDTH = 0.002  # of an interval whose ends need a fourth decimal
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,17 @@ METRIC_GROUPS = ("budget/", "release/", "score/", "trajectory/", "evaluation/")
 UNNAMEABLE_PATTERN = re.compile(
     r"[^\w\-.: ]"
 )  # what MLflow takes in no name; of its slashes the groups' alone stay
+KIND, STUDY = "dpbo.kind", "dpbo.study"
+SERIES_KIND = "study"  # the kind of such a run; of its children: edition, evaluation, watch
+PARENT_TAG = "mlflow.parentRunId"
+LARGEST_PAGE = 1000
+MAX_METRICS_PER_REQUEST = 1000  # metrics that MLflow takes in one request
+SERIES_NOTE = """\
+**Every edition of the study {study}**, on the dataset {dataset}: the score by date with its 90% interval and a \
+constant answer's on the public rows, in `editions.json` as a table and in `score`, `score/low`, \
+`score/high` and `score/constant`; and, under *Model metrics*, what is left of \
+the dataset's budget (`budget/left`), by place in the dataset's account. Each edition is a run below this one, and \
+its page begins with what it released."""
 
 
 def metrics(release: Release, account: Account) -> list[Any]:
@@ -152,19 +163,6 @@ def _key(name: str) -> str:
     group = next((group for group in METRIC_GROUPS if name.startswith(group)), "")
     allowed = UNNAMEABLE_PATTERN.sub("_", name.removeprefix(group))
     return f"{group}{allowed if allowed.strip('.') else '_'}"[:MAX_NAME_LENGTH]
-
-
-KIND, STUDY = "dpbo.kind", "dpbo.study"
-SERIES_KIND = "study"  # the kind of such a run; of its children: edition, evaluation, watch
-PARENT_TAG = "mlflow.parentRunId"
-LARGEST_PAGE = 1000
-MAX_METRICS_PER_REQUEST = 1000  # metrics that MLflow takes in one request
-SERIES_NOTE = """\
-**Every edition of the study {study}**, on the dataset {dataset}: the score by date with its 90% interval and a \
-constant answer's on the public rows, in `editions.json` as a table and in `score`, `score/low`, \
-`score/high` and `score/constant`; and, under *Model metrics*, what is left of \
-the dataset's budget (`budget/left`), by place in the dataset's account. Each edition is a run below this one, and \
-its page begins with what it released."""
 
 
 def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:

@@ -77,6 +77,10 @@ intervals overlap may differ by noise alone. The run that is named after a study
 
 EXPERIMENT_TAGS = {NOTE_TAG: EXPERIMENT_NOTE, KIND_TAG: MODELS_KIND}
 MAX_TAG_LENGTH = 5000  # characters MLflow takes for an experiment's tag
+RELEASE_TAG = "dpbo.release_id"
+URL_MODE = "?workflowType=machine_learning"  # else MLflow opens a run among evaluations of language models
+CHANGE_COUNTER, ROLLBACK_JOURNAL = slice(24, 28), b"\1\1"  # of SQLite's file format; a WAL store counts otherwise
+HEADER_BYTES = 100
 
 
 class StoreSilent(DpboError):
@@ -299,12 +303,6 @@ def _make_postgresql(uri: str) -> None:
             cause="its server is not running, has stopped, or MLFLOW_TRACKING_URI names another place",
             remedy=SILENT_REMEDY,
         ) from None
-
-
-RELEASE_TAG = "dpbo.release_id"
-URL_MODE = "?workflowType=machine_learning"  # else MLflow opens a run among evaluations of language models
-CHANGE_COUNTER, ROLLBACK_JOURNAL = slice(24, 28), b"\1\1"  # of SQLite's file format; a WAL store counts otherwise
-HEADER_BYTES = 100
 
 
 @dataclass(frozen=True)

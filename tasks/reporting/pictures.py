@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 LAPLACE_90 = 2.302585092994046  # a Laplace variable stays within so many scales nine times in ten
 INK, NOISE, CHOICE = "#1f2933", "#7b8794", "#c2410c"
 MAX_CAPTION_LENGTH = 120  # characters of a caption's line
+N_POINTS = 200
+Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
+MAX_BUDGET_STEPS = 500  # studies in the picture of a budget
 
 
 def draw(release: Release) -> "Figure":
@@ -154,10 +157,6 @@ def plain(axes: "Axes") -> None:
     axes.tick_params(colors=INK, labelsize=8)
 
 
-N_POINTS = 200
-Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
-
-
 @dataclass(frozen=True)
 class Slice:
     """The posterior along one axis, through the released choice."""
@@ -255,9 +254,6 @@ def _axis(table: Any) -> Axis:
         return Categorical(table["values"])
     kind = Integer if table["integer"] else Real
     return kind(table["low"], table["high"], log=table["log"])
-
-
-MAX_BUDGET_STEPS = 500  # studies in the picture of a budget
 
 
 def draw_posterior(release: Release) -> "Figure | None":

@@ -14,7 +14,7 @@ from rich.text import Text
 from worlds import at_length
 
 from dpbo.flows.cli.release_screen import document_of, print_document
-from dpbo.flows.cli.terminal import Screen, named, spoken
+from dpbo.flows.terminal import Screen, named, spoken
 from dpbo.tasks.reporting.document import Document, Table, in_markdown, in_picture, markdown
 from dpbo.tasks.reporting.logged_numbers import metrics, params
 from dpbo.tasks.reporting.pictures import draw, draw_budget, draw_noise, draw_posterior, save_pictures

@@ -13,9 +13,9 @@ from prefect import flow
 from test_evaluation import files, in_a_cell, in_an_interval, of_files
 from test_flow import flow_runs, logs, task_runs, terminal  # noqa: F401  fixtures
 
-from dpbo.flows.cli.terminal import SCREEN_WIDTH
 from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.stores import Stores
+from dpbo.flows.terminal import SCREEN_WIDTH
 from dpbo.flows.tune import tune_privately
 from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
 from dpbo_core.ledger.accounting.budget import PrivacyBudget
