@@ -16,7 +16,6 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
 from dpbo.flows.private_flow import RERUN_HINT, PrivateFlow
-from dpbo.tasks.reporting.budget_alert import alert_share
 from dpbo.tasks.reporting.document import in_markdown, markdown
 from dpbo.tasks.reporting.mlflow_run import find_release
 from dpbo.tasks.reporting.mlflow_store import Tracked
@@ -25,6 +24,7 @@ from dpbo.tasks.reporting.release_document import release_document
 from dpbo.tasks.tuning import publish, train
 from dpbo_core.errors import BudgetRefused, DpboError, PolicyRefused, printable
 from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
+from dpbo_core.ledger.accounting.forecast import alert_share
 from dpbo_core.privacy.release import Release, StudyResult, displayed_metric
 from dpbo_core.study import StudySpec
 from dpbo_core.study.final_training import FinalModel, model_is_public

@@ -38,10 +38,10 @@ from dpbo_core.errors import (
     printable,
     suggestion,
 )
-from dpbo_core.ledger.accounting.edition_price import Price
+from dpbo_core.ledger.accounting.admission import Price
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.name_patterns import TIME_FIELDS, fields_of, filled_at
+from dpbo_core.ledger.sources import TIME_FIELDS, fields_of, filled_at
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import IfUseless, QueryContext

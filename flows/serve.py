@@ -36,9 +36,9 @@ from dpbo.flows.stores import STORES_FOLDER, Stores
 from dpbo.flows.tune import tune
 from dpbo.tasks import policies
 from dpbo_core.errors import DpboError
-from dpbo_core.ledger.accounting.edition_price import Price
+from dpbo_core.ledger.accounting.admission import Price
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.name_patterns import is_pattern
+from dpbo_core.ledger.sources import is_pattern
 from dpbo_core.report.study_price import price_of
 from dpbo_core.study import StudySpec
 from dpbo_core.study.preconditions import approve_study, check_step_times, refuse_beside

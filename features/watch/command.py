@@ -21,11 +21,11 @@ from dpbo.flows.private_flow import consent
 from dpbo.flows.stores import Stores
 from dpbo.flows.terminal import Screen, named, print_result
 from dpbo.tasks.policies import without_prefect
-from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
+from dpbo_core.ledger.accounting.forecast import account_line
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.name_patterns import filled_at
+from dpbo_core.ledger.sources import filled_at
 from dpbo_core.study import StudySpec, WatchSection
 from dpbo_core.study.context import IfUseless, QueryContext
 from dpbo_core.study.spec import read_study

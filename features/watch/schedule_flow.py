@@ -31,7 +31,7 @@ from dpbo.flows.stores import Stores
 from dpbo.tasks import policies
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.name_patterns import filled_at
+from dpbo_core.ledger.sources import filled_at
 from dpbo_core.study import WatchSection
 from dpbo_core.study.spec import read_study
 

@@ -32,11 +32,11 @@ from dpbo.flows.prefect_runtime.settings import (
 from dpbo.flows.stores import STORES_FOLDER, Stores
 from dpbo.flows.terminal import Screen, named, print_sentence
 from dpbo.flows.workers.standing_cluster import problems, standing_cluster
-from dpbo.tasks.reporting.budget_alert import alert_share
 from dpbo.tasks.reporting.mlflow_store import open_store, published_in
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.account import Account, balances
+from dpbo_core.ledger.accounting.forecast import alert_share
 from dpbo_core.ledger.accounts import DatasetAccount
 
 MIN_DISK_BYTES = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle

@@ -14,7 +14,7 @@ from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.lookup import Recorded
-from dpbo_core.ledger.name_patterns import fields_of
+from dpbo_core.ledger.sources import fields_of
 from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.certified import rounds_of
 from dpbo_core.privacy.release import Release, StudyResult

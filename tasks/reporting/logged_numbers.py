@@ -17,12 +17,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo.tasks.reporting.document import embedded, in_markdown, in_picture, interval, score
 from dpbo.tasks.reporting.document import number as in_short
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, RELEASE_TAG, Store, own_tags
 from dpbo.tasks.reporting.pictures import CHOICE, INK, NOISE, band_by_step, plain, saved, sheet
 from dpbo_core.ledger.accounting.account import Account, Balance, Entry, balance_after, balances
+from dpbo_core.ledger.accounting.forecast import account_line
 from dpbo_core.privacy.release import Release, displayed_metric
 from dpbo_core.report import COMPARED
 from dpbo_core.report import KIND as EVALUATION

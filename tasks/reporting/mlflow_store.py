@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from dpbo_core.errors import DpboError
-from dpbo_core.ledger.postgres_timeouts import make_patient_by_name, named
+from dpbo_core.ledger.address import make_patient_by_name, named
 from dpbo_core.privacy.atomically import create_atomically, replace_atomically
 from dpbo_core.privacy.release import Release
 

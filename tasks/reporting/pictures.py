@@ -28,11 +28,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo.tasks.reporting.budget_alert import alert_share
 from dpbo.tasks.reporting.document import in_picture
 from dpbo.tasks.reporting.report_document import is_report
 from dpbo_core.ledger.accounting.account import Account, balances
-from dpbo_core.ledger.accounting.forecast import forecast
+from dpbo_core.ledger.accounting.forecast import alert_share, forecast
 from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release, Spend, displayed_metric
 from dpbo_core.search.averaged import prior_of
 from dpbo_core.search.mixture import KernelMixture, average

@@ -64,7 +64,7 @@ def waits() -> dict[str, float]:
     from test_ledger_silent import accepting, stopped
 
     from dpbo.tasks.reporting.mlflow_store import check_target, open_store
-    from dpbo_core.ledger.accounting.budget import PrivacyBudget
+    from dpbo_core.ledger.accounting.account import PrivacyBudget
     from dpbo_core.ledger.ledger import PrivacyLedger
 
     taken: dict[str, float] = {}

@@ -18,7 +18,7 @@ from dpbo.flows.stores import Stores
 from dpbo.flows.terminal import print_json
 from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo.tasks.reporting.release_document import next_step
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.privacy.named_parts import load

@@ -18,7 +18,7 @@ from dpbo.flows.stores import Stores
 from dpbo.flows.terminal import SCREEN_WIDTH
 from dpbo.flows.tune import tune_privately
 from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.study import StudySpec

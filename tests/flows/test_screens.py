@@ -29,8 +29,7 @@ from dpbo.tasks.reporting.release_document import beside_constant, release_docum
 from dpbo.tasks.reporting.release_page import page
 from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.accounting.account import Account, Entry
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import Account, Entry, PrivacyBudget
 from dpbo_core.ledger.accounting.composition import ZERO_TOTAL
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger

@@ -33,8 +33,8 @@ from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo_core.errors import BudgetExceeded, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.name_patterns import TIME_FIELDS
 from dpbo_core.ledger.schema import SCHEMA
+from dpbo_core.ledger.sources import TIME_FIELDS
 from dpbo_core.study import StudySpec
 from dpbo_core.study.preconditions import approve_study
 from dpbo_core.study.spec import read_study

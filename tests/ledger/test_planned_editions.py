@@ -7,7 +7,7 @@ import pytest
 
 from dpbo.flows.private_flow import edition_at
 from dpbo_core.errors import BudgetExceeded, StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.exponential import EXPONENTIAL
