@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.methods.contract import Method
 from dpbo_core.models.aggregates import Aggregate, MeanOfRecords, PairCount
 from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.union import Score
@@ -32,6 +31,7 @@ from dpbo_core.search.kernels import Kernel, kernel_named
 from dpbo_core.search.search_space import Value
 
 if TYPE_CHECKING:
+    from dpbo_core.methods.contract import Method
     from dpbo_core.models.estimators import Model
 
 
@@ -329,7 +329,7 @@ def stated_kernel(problem: Problem, variance: float = 1.0) -> Kernel:
     )
 
 
-def check_lengthscale(method: Method, problem: Problem) -> None:
+def check_lengthscale(method: "Method", problem: Problem) -> None:
     """Refuse a study that asks a method with a fixed lengthscale for a fitted one."""
     fitted = isinstance(problem.search.lengthscale, str)
     if fitted and not method.fits_lengthscale:
