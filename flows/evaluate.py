@@ -4,7 +4,10 @@ from dataclasses import replace
 from typing import cast
 
 from dpbo.flows.champion import local_champion
-from dpbo.flows.outcome import (
+from dpbo.flows.prefect_runtime.liveness import is_alive
+from dpbo.flows.private_flow import Evaluated as Evaluated
+from dpbo.flows.private_flow import PrivateFlow, study_of
+from dpbo.flows.run_end import (
     UNNAMED_RUN_WARNING,
     failed_run,
     name_outcome,
@@ -14,9 +17,6 @@ from dpbo.flows.outcome import (
     wait_until_recorded,
     with_message,
 )
-from dpbo.flows.prefect_runtime.liveness import is_alive
-from dpbo.flows.private_flow import Evaluated as Evaluated
-from dpbo.flows.private_flow import PrivateFlow, study_of
 from dpbo.flows.terminal import announce_stage
 from dpbo.flows.workers.scorers import DaskWorkers, workers
 from dpbo.tasks import policies

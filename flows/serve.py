@@ -26,12 +26,12 @@ from prefect.schedules import Cron, Interval
 from prefect.states import Cancelled, Completed
 from prefect.utilities.services import critical_service_loop
 
-from dpbo.flows.outcome import BUDGET, ended, failed_run, one_line, slug, state_name
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, follow
 from dpbo.flows.prefect_runtime.run_server import answers
 from dpbo.flows.prefect_runtime.schedule_server import POLL_INTERVAL_S, ScheduleServer, loopback_server
 from dpbo.flows.prefect_runtime.settings import prefect_settings, refuse_folder_settings
 from dpbo.flows.private_flow import PrivateFlow, check_fields, consent, edition_at, scheduled_study
+from dpbo.flows.run_end import BUDGET, ended, failed_run, one_line, slug, state_name
 from dpbo.flows.stores import STORES_FOLDER, Stores
 from dpbo.flows.tune import tune
 from dpbo.tasks import policies

@@ -11,7 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from dpbo.flows.outcome import (
+from dpbo.flows.prefect_runtime.liveness import is_alive, run_logger
+from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
+from dpbo.flows.private_flow import PrivateFlow, refuse_fields, scheduled_study, study_of
+from dpbo.flows.private_flow import Tuned as Tuned
+from dpbo.flows.run_end import (
     UNNAMED_RUN_WARNING,
     failed_run,
     name_outcome,
@@ -21,10 +25,6 @@ from dpbo.flows.outcome import (
     wait_until_recorded,
     with_message,
 )
-from dpbo.flows.prefect_runtime.liveness import is_alive, run_logger
-from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
-from dpbo.flows.private_flow import PrivateFlow, refuse_fields, scheduled_study, study_of
-from dpbo.flows.private_flow import Tuned as Tuned
 from dpbo.flows.terminal import Progress, announce_release, in_short
 from dpbo.flows.workers.scorers import DaskWorkers, workers
 from dpbo.tasks import policies

@@ -84,12 +84,12 @@ def values_in(pattern: str, text: str) -> Mapping[str, str] | None:
     """
     parts, names = [], set()
     end = 0
-    for found in _FIELD.finditer(pattern):
-        name = found[1]
-        parts.append(re.escape(pattern[end : found.start()]))
-        end = found.end()
+    for part in _FIELD.finditer(pattern):
+        name = part[1]
+        parts.append(re.escape(pattern[end : part.start()]))
+        end = part.end()
         if name not in TIME_FIELDS:
-            parts.append(re.escape(found[0]))
+            parts.append(re.escape(part[0]))
         elif name in names:
             parts.append(f"(?P={name})")
         else:

@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dpbo.flows.cli.release_screen import place, release_json, view_hint
 from dpbo.flows.cli.running import account_after, flows_here, ledger_here, own_ledger, prefect_failed
-from dpbo.flows.outcome import (
+from dpbo.flows.prefect_runtime.liveness import is_alive
+from dpbo.flows.prefect_runtime.settings import quiet_environment
+from dpbo.flows.private_flow import PrivateFlow, Tuned
+from dpbo.flows.run_end import (
     UNNAMED_RUN_WARNING,
     failed_run,
     folder_name,
@@ -14,9 +17,6 @@ from dpbo.flows.outcome import (
     publish_release,
     with_message,
 )
-from dpbo.flows.prefect_runtime.liveness import is_alive
-from dpbo.flows.prefect_runtime.settings import quiet_environment
-from dpbo.flows.private_flow import PrivateFlow, Tuned
 from dpbo.flows.terminal import Progress, Screen, named, print_result
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused, private_task

@@ -8,7 +8,9 @@ from typing import Any, cast
 from dpbo.features.watch.looks import OpenLook, open_look
 from dpbo.features.watch.mlflow_timeline import log_looks
 from dpbo.features.watch.recorded_looks import Look
-from dpbo.flows.outcome import (
+from dpbo.flows.prefect_runtime.liveness import is_alive, run_logger
+from dpbo.flows.private_flow import PrivateFlow, study_of
+from dpbo.flows.run_end import (
     ALARM,
     UNNAMED_RUN_WARNING,
     add_outcome,
@@ -20,8 +22,6 @@ from dpbo.flows.outcome import (
     wait_until_recorded,
     with_text,
 )
-from dpbo.flows.prefect_runtime.liveness import is_alive, run_logger
-from dpbo.flows.private_flow import PrivateFlow, study_of
 from dpbo.flows.terminal import announce_stage
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused, private_task

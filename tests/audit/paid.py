@@ -50,7 +50,7 @@ def arrived() -> dict[str, bool]:
 
         for name, (broken, _) in FAILURES.items():
             tuned(name, broken=broken)
-        with patch("dpbo.flows.outcome.find_release", side_effect=lambda *_: delete_experiment() or 1 / 0):
+        with patch("dpbo.flows.run_end.find_release", side_effect=lambda *_: delete_experiment() or 1 / 0):
             tuned("its experiment, deleted meanwhile")
     with team(), run_server(), disable_heartbeat(), owners_terminal():
         budget = {"epsilon": 20.0}

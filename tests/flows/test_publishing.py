@@ -62,9 +62,9 @@ def no_draw(*_):
 
 
 FAILURES = {
-    "MLflow": ("dpbo.flows.outcome.find_release", "MLflow does not show it"),
+    "MLflow": ("dpbo.flows.run_end.find_release", "MLflow does not show it"),
     "the door": ("dpbo.tasks.tuning.log_release", "MLflow does not show it"),
-    "Prefect's page": ("dpbo.flows.outcome.announce", "Prefect's page does not show"),
+    "Prefect's page": ("dpbo.flows.run_end.announce", "Prefect's page does not show"),
     "Prefect's record": ("dpbo.flows.tune.wait_until_recorded", "Prefect's record"),
     "the final model": ("dpbo.tasks.tuning.FinalModel.of_release", "without the final model"),
     "the model's file": ("dpbo.tasks.reporting.mlflow_run.put_model", "without the final model"),
@@ -211,7 +211,7 @@ def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, 
     Before, the message was of a broken installation.
     """
     study()
-    monkeypatch.setattr("dpbo.flows.outcome.find_release", lambda *_: 1 / 0)
+    monkeypatch.setattr("dpbo.flows.run_end.find_release", lambda *_: 1 / 0)
     with monkeypatch.context() as broken:
         broken.setattr("prefect.flow_engine.FlowRunEngine.handle_success", gone)
         code, out, err = dpbo("tune", "study.toml", "--json")

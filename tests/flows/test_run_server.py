@@ -197,7 +197,7 @@ TWICE = """
 from prefect import flow, task
 from dpbo.flows.prefect_runtime.run_server import _send_pending_records, run_server
 from dpbo.flows.prefect_runtime.settings import without_heartbeat
-from dpbo.flows.outcome import wait_until_recorded
+from dpbo.flows.run_end import wait_until_recorded
 @task
 def work(): pass
 @flow(log_prints=False)

@@ -18,8 +18,8 @@ from dpbo.flows.cli.evaluate import print_expected
 from dpbo.flows.cli.plan import COLUMN_NAMES, print_advice, print_every_method
 from dpbo.flows.cli.release_screen import document_of, print_document, print_report
 from dpbo.flows.cli.tune import print_tuned
-from dpbo.flows.outcome import announce
 from dpbo.flows.private_flow import Tuned
+from dpbo.flows.run_end import announce
 from dpbo.flows.terminal import Progress, print_message
 from dpbo.tasks.reporting.document import Fact
 from dpbo.tasks.reporting.document import interval as interval_in_words
@@ -329,8 +329,8 @@ def test_a_fact_of_a_release_stands_in_all_its_forms(monkeypatch, capsys):
     forms = [capsys.readouterr().out, page(release, [])]
     monkeypatch.setattr("dpbo.tasks.reporting.mlflow_run.metrics", lambda *_: [])
     forms.append(run_note(release, account, "0", (), None))
-    monkeypatch.setattr("dpbo.flows.outcome.current_flow_run", lambda: "a run")
-    monkeypatch.setattr("dpbo.flows.outcome._has_event", lambda _: True)
+    monkeypatch.setattr("dpbo.flows.run_end.current_flow_run", lambda: "a run")
+    monkeypatch.setattr("dpbo.flows.run_end._has_event", lambda _: True)
     monkeypatch.setattr(
         "prefect.artifacts.create_markdown_artifact", lambda **artifact: forms.append(artifact["markdown"])
     )

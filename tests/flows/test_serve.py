@@ -23,7 +23,7 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.context import FlowRunContext
 from prefect.states import AwaitingRetry, Scheduled
 
-from dpbo.flows import outcome, serve
+from dpbo.flows import run_end, serve
 from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
 from dpbo.flows.cli.words import seconds
@@ -132,7 +132,7 @@ def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(
     said = []
     monkeypatch.setattr("prefect.events.emit_event", lambda **event: said.append(event))
     kept = set()  # as Prefect keeps events: by their ids
-    monkeypatch.setattr("dpbo.flows.outcome._has_event", lambda one: one in kept or kept.add(one))
+    monkeypatch.setattr("dpbo.flows.run_end._has_event", lambda one: one in kept or kept.add(one))
     shown = Tracked("people", "0", "#/experiments/1/runs/0")
     for name, made in (("publishing.train", None), ("publishing.publish", shown),
                        ("tune.wait_until_recorded", None)):  # fmt: skip
@@ -160,14 +160,14 @@ def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(
     assert {name: event["payload"].pop(name) for name in names} == names
     assert event["payload"] == pytest.approx({"spent": 3.0, "limit": 3.0, "remaining": 0.0})
     refused = fire(study, NOON + timedelta(days=3), monkeypatch)
-    assert (refused.name, refused.type.value) == (outcome.BUDGET, "CANCELLED")
+    assert (refused.name, refused.type.value) == (run_end.BUDGET, "CANCELLED")
     assert "the limit is ε = 3" in refused.message
     assert (said[2]["event"], said[2]["payload"]["says"]) == ("dpbo.run.refused", refused.message)
     watched = [
-        line for line in capsys.readouterr().out.splitlines() if line.startswith(("edition ", outcome.BUDGET))
+        line for line in capsys.readouterr().out.splitlines() if line.startswith(("edition ", run_end.BUDGET))
     ]
     assert watched[:3] == [state.message for state in (first, again, second)]
-    assert watched[-1] == f"{outcome.BUDGET}. {refused.message}"
+    assert watched[-1] == f"{run_end.BUDGET}. {refused.message}"
     (account,) = PrivacyLedger(Stores().ledger).accounts("people")
     assert len(account.entries) == 3
     logged = [record.getMessage() for record in caplog.records if "is spent" in record.getMessage()]

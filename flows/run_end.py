@@ -1,4 +1,4 @@
-"""How a run's outcome is shown: its name, events and notes on Prefect's page, its release in MLflow, its refusal.
+"""How a run ends: its name, events and notes on Prefect's page, its release in MLflow, or its refusal.
 
 A run that was refused or cannot go on ends in a state with a name, an event, and no stack trace. Whatever fails of
 showing a recorded release is a warning, and the next run tries again: nothing here may keep a release from whoever
