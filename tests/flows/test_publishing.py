@@ -155,7 +155,7 @@ def test_a_local_store_that_takes_nothing_is_refused(here, monkeypatch, broken):
     elif broken == "a file for a folder":
         (here / "mlruns" / "artifacts").write_text("")
     else:
-        monkeypatch.setattr(mlflow_store, "os", SimpleNamespace(access=lambda *_: False, W_OK=os.W_OK))
+        monkeypatch.setattr(mlflow_store, "os", SimpleNamespace(**vars(os) | {"access": lambda *_: False}))
     with pytest.raises(DpboError, match=r"MLflow's store cannot be.*What to do"):
         mlflow_store.check_target("people", Stores().tracking)
 

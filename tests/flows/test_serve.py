@@ -134,7 +134,7 @@ def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(
     kept = set()  # as Prefect keeps events: by their ids
     monkeypatch.setattr("dpbo.flows.run_end._has_event", lambda one: one in kept or kept.add(one))
     shown = Tracked("people", "0", "#/experiments/1/runs/0")
-    for name, made in (("publishing.train", None), ("publishing.publish", shown),
+    for name, made in (("run_end.train", None), ("run_end.publish", shown),
                        ("tune.wait_until_recorded", None)):  # fmt: skip
         monkeypatch.setattr(f"dpbo.flows.{name}", lambda *_, made=made: made)  # what MLflow shows has other tests
     first = fire(study, NOON, monkeypatch)
