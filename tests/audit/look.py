@@ -22,12 +22,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import httpx
+from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from intruder import command, environment
 from months import at, released
 
 from audit.schedule import free_port
 from dpbo.tasks.reporting.mlflow_store import COMPARISON_PAGE, EDITIONS_PAGE
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec
 from dpbo_core.study.final_training import FinalModel

@@ -27,7 +27,7 @@ from dpbo.tasks.reporting.overview import (
 )
 from dpbo.tasks.reporting.overview_page import overview_page, trend_picture
 from dpbo.tasks.reporting.release_document import BETTER_TEXT, next_step
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.report import BETTER, WORSE
 from dpbo_core.report.evaluation import evaluate_study, run_and_evaluate
