@@ -196,15 +196,15 @@ def add_outcome(outcome: str) -> None:
 
 def outcome_of(account: Account, *releases: Release) -> str:
     """Return what a run's name ends with: the first number that its releases state, their ε, and what is left."""
-    numbers = [number.value for number in map(quotable, releases) if number is not None]
+    numbers = [f"{number.name} {number.value:.3g}" for number in map(quotable, releases) if number is not None]
     epsilon = sum(release.guarantee.epsilon for release in releases)
-    return f"{f'{numbers[0]:.3g}' if numbers else 'no score'}, {price_and_rest(epsilon, account)}"
+    return f"{numbers[0] if numbers else 'no score'}, {price_and_rest(epsilon, account)}"
 
 
 def price_and_rest(epsilon: float, account: Account) -> str:
-    """Return the ε of a query and what is left of its dataset's budget: "ε 1, 3 left"."""
+    """Return the ε of a query and what is left of its dataset's budget: "ε 1 (3 left)"."""
     left = "no limit" if math.isinf(account.left) else f"{account.left:.3g} left"
-    return f"ε {'∞' if math.isinf(epsilon) else f'{epsilon:g}'}, {left}"
+    return f"ε {'∞' if math.isinf(epsilon) else f'{epsilon:g}'} ({left})"
 
 
 def wait_until_recorded(n_tasks: int) -> None:

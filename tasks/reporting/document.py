@@ -133,6 +133,11 @@ class Document:
         return tuple(fact for fact in self.facts if fact.strong or fact.text not in sentences)
 
     @property
+    def verdict_first(self) -> list[Fact]:
+        """The answers, a verdict before all others."""
+        return sorted(self.answers, key=lambda fact: fact.name != "verdict")
+
+    @property
     def short_tables(self) -> tuple[Table, ...]:
         """The tables for a place with little room."""
         return tuple(table.short or table for table in self.tables if not table.needs_a_page)
@@ -168,7 +173,7 @@ def share(value: float | None) -> str:
 
 
 def markdown(document: Document, *, pictures: str = "", n_tables: int | None = None) -> str:
-    """Return a document in Markdown: facts and tables, `pictures` (Markdown already), then the notes."""
+    """Return a document in Markdown: facts, tables, what stands out of the notes, and `pictures`."""
     return "\n\n".join(filter(None, _paragraphs(document, pictures, n_tables)))
 
 
@@ -177,7 +182,7 @@ def summary(document: Document) -> str:
     facts = [
         fact for fact in document.facts if fact.strong or fact.name in SUMMARY_FACTS or NOT_PRIVATE in fact.text
     ]
-    cells = [(in_markdown(fact.name), _text_of(fact)) for fact in (*document.answers, *facts)]
+    cells = [(in_markdown(fact.name), _text_of(fact)) for fact in (*document.verdict_first, *facts)]
     cells.append(("next", in_markdown(document.next_step)))
     rows = (f"| {name} | {'<br>'.join(wrap(text, **WRAPPING))} |" for name, text in cells if text)
     table = "\n".join((f"| | {in_markdown(document.subtitle)} |", "|---|---|", *rows))
@@ -186,18 +191,16 @@ def summary(document: Document) -> str:
 
 def _paragraphs(document: Document, pictures: str, n_tables: int | None) -> Iterator[str]:
     yield in_markdown(document.remark)
-    heading = " · ".join(filter(None, (document.title, document.subtitle)))
-    yield f"**{in_markdown(heading)}**" if heading else ""
-    yield "\n".join(
-        f"* {in_markdown(fact.name)}: {_text_of(fact)}" for fact in (*document.answers, *document.facts_on_a_page)
-    )
+    facts = (*document.verdict_first, *document.facts_on_a_page)
+    yield "\n".join(f"* {in_markdown(fact.name)}: {_text_of(fact)}" for fact in facts)
     if document.next_step:
         yield f"**Next:** {in_markdown(document.next_step)}."
     yield from _tables(document.short_tables[:n_tables])
-    yield pictures
     for note in document.notes:
-        if not note.lesson:
-            yield f"**{in_markdown(note.title)}.** {in_markdown(' '.join(note.sentences))}"
+        if note.strong:
+            ends = dict.fromkeys((note.sentences[0], note.sentences[-1]))
+            yield f"**{in_markdown(note.title)}.** {in_markdown(' '.join(ends))}"
+    yield pictures
 
 
 def _tables(tables: tuple[Table, ...]) -> Iterator[str]:

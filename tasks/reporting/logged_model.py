@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.document import interval, score
+from dpbo.tasks.reporting.logged_numbers import score_rows
 from dpbo.tasks.reporting.mlflow_store import RELEASE_TAG, Store, open_store
 from dpbo_core.data.features import Feature, Number
 from dpbo_core.data.named_columns import NamedColumn
@@ -36,9 +37,11 @@ MAX_DATASET_NAME = 500  # characters that MLflow takes
 CHAMPION_ALIAS, NEWEST_ALIAS = "champion", "newest"  # of the version in use, and of the one registered last
 CHAMPION_TAG, FIRST_CHAMPION = "dpbo.champion", "the first one"
 MODELS_NOTE = (
-    "**champion** is the version in use: the first one, until `dpbo evaluate STUDY.toml --against "
-    "models:/NAME@champion --register` calls another one better. **newest** was registered last. Do not rank "
-    "versions by score: each has noise of its own, and those whose intervals overlap may be equally good."
+    "**champion**, version {champion}, is in use.{newer} Scores whose intervals overlap may differ by noise alone."
+)
+NEWER_NOTE = (
+    " **newest**, version {newest}, has not been found better. This compares them, and makes it the champion if it "
+    "is: `dpbo evaluate STUDY.toml --against models:/{name}@champion --register`."
 )
 REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
 
@@ -95,9 +98,8 @@ def _measure(store: Store, run_id: str, release: Release, model_id: str) -> None
 
     scores = [
         Metric(one.key, one.value, one.timestamp, one.step, model_id, release.dataset, NO_DIGEST, run_id)
-        for key in store.client.get_run(run_id).data.metrics
-        if key.startswith("release/")
-        for one in store.client.get_metric_history(run_id, key)
+        for name, *_ in score_rows(release)[:1]
+        for one in store.client.get_metric_history(run_id, name)
     ]
     store.client.log_batch(run_id, metrics=scores)  # the run has them, and takes none twice
 
@@ -226,14 +228,14 @@ def register(store: Store, run_id: str, release: Release, *, better: str = "") -
     client, name = store.client, registered_name(release.study)
     if REFUSED_TAG in client.get_run(run_id).data.tags:
         return ""
-    own = next((one for one in versions(client, name) if one.tags.get(RELEASE_TAG) == release.release_id), None)
+    own = next((one for one in versions(client, name) if one.run_id == run_id), None)
     if own is None:
         guarantee = release.guarantee  # in words that read the same with and without Markdown
         promised = (
             f"{_score_in_words(release)}ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g}; the certificate is in "
             "the run it comes from"
         )
-        tags = {"dpbo.edition": release.edition, RELEASE_TAG: release.release_id}
+        tags = {"dpbo.edition": release.edition}
         own = _new_version(store, run_id, name, FOLDER, tags=tags, description=promised)
         client.set_registered_model_alias(name, NEWEST_ALIAS, own.version)
         if CHAMPION_ALIAS not in client.get_registered_model(name).aliases:
@@ -241,6 +243,10 @@ def register(store: Store, run_id: str, release: Release, *, better: str = "") -
     if better:
         client.set_model_version_tag(name, own.version, CHAMPION_TAG, better)
         client.set_registered_model_alias(name, CHAMPION_ALIAS, own.version)
+    aliases = client.get_registered_model(name).aliases
+    champion, newest = aliases[CHAMPION_ALIAS], aliases.get(NEWEST_ALIAS)
+    newer = "" if newest in (None, champion) else NEWER_NOTE.format(newest=newest, name=name)
+    client.update_registered_model(name, MODELS_NOTE.format(champion=champion, newer=newer))
     return f"models:/{name}/{own.version}"
 
 
@@ -248,8 +254,8 @@ def _score_in_words(release: Release) -> str:
     metric = displayed_metric(release)
     if metric is None:
         return ""
-    ends = f" ({interval(metric.interval)})" if metric.interval else ""
-    return f"{score(metric.value)}{ends} {metric.name}; "
+    ends = f", {interval(metric.interval).replace(' to ', '–')}" if metric.interval else ""  # as wide as a column
+    return f"{metric.name} {score(metric.value)}{ends}; "
 
 
 def fetch_model(address: str, tracking_uri: str, folder: Path) -> Path:
@@ -294,7 +300,7 @@ def _new_version(store: Store, run_id: str, name: str, folder: str, **described:
     from mlflow.exceptions import MlflowException
 
     with suppress(MlflowException):  # it is there already, or creating the version says what is wrong
-        store.client.create_registered_model(name, description=MODELS_NOTE)
+        store.client.create_registered_model(name)
     source = f"{store.client.get_run(run_id).info.artifact_uri}/{folder}"
     return store.client.create_model_version(name, source, run_id, **described)
 

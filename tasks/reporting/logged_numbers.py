@@ -10,7 +10,6 @@ editions, evaluations and watches are its children. All that it holds, they hold
 import json
 import math
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dpbo.tasks.reporting.document import embedded, in_markdown, in_picture, interval, score
 from dpbo.tasks.reporting.document import number as in_short
 from dpbo.tasks.reporting.mlflow_store import COMPARISON_PAGE, EDITIONS_PAGE, NOTE_TAG, RELEASE_TAG, Store, own_tags
-from dpbo.tasks.reporting.pictures import CHOICE, INK, NOISE, band_by_step, plain, saved, sheet
+from dpbo.tasks.reporting.pictures import CHOICE, NOISE, band_by_step, plain, saved, sheet
 from dpbo_core.ledger.accounting.account import Account, Balance, Entry, balance_after, balances
 from dpbo_core.ledger.accounting.forecast import account_line
 from dpbo_core.privacy.release import Release, displayed_metric
@@ -35,9 +34,9 @@ MAX_PARAMETER_LENGTH = 500  # characters MLflow takes for a parameter
 MAX_PARAMETERS = 12  # of a run, unless its choice alone has more
 COMPARED_FACTS = ("estimator", "steps", "n_candidates", "n_validation", "n_persons")
 MAX_NAME_LENGTH = 250
-SCORE_METRICS = ("score", "score/low", "score/high", "score/constant")
+SCORE_METRICS = ("score/low", "score/high", "score/constant")  # beside the score, which has its metric's name
 BUDGET_METRICS = ("budget/spent", "budget/left")
-METRIC_GROUPS = ("budget/", "release/", "score/", "trajectory/", "evaluation/")
+METRIC_GROUPS = ("budget/", "score/", "trajectory/", "evaluation/")
 UNNAMEABLE_PATTERN = re.compile(
     r"[^\w\-.: ]"
 )  # what MLflow takes in no name; of its slashes the groups' alone stay
@@ -57,44 +56,35 @@ def metrics(release: Release, account: Account) -> list[Any]:
 
     Their time is that of the release, so that publishing again writes the same rows and none twice.
     """
-    rows = _named(release) + by_edition(release, balance_after(account, release.release_id)) + score_rows(release)
+    rows, balance = score_rows(release), balance_after(account, release.release_id)
+    rows += [] if balance is None else [(name, number, 0) for name, number, _ in budget_rows(balance)]
     rows += [(f"evaluation/{name}", figure["value"], 0) for name, figure in figures(release)]
     for point in release.value.get("trajectory", []):
         if point["score"] is not None:
-            rows.append(("trajectory/score", point["score"], point["step"]))
-    rows += [("trajectory/posterior", mean, step) for step, (mean, _) in enumerate(band_by_step(release), start=1)]
+            rows.append(("trajectory/score", float(f"{point['score']:.4g}"), point["step"]))
+    means = (float(f"{mean:.4g}") for mean, _ in band_by_step(release))
+    rows += [("trajectory/posterior", mean, step) for step, mean in enumerate(means, start=1)]
     return as_metrics(release, rows)
 
 
-def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
-    """Return name, value and step of the released score, and of the budget after it, if given.
-
-    The step is 0: MLflow draws a bar of one value at step 0, and a line of one dot at any other.
-    """
-    rows = [(f"release/{name}", number, 0) for name, number in _scores(release)]
-    return rows if balance is None else rows + [(name, number, 0) for name, number, _ in budget_rows(balance)]
-
-
-def _named(release: Release) -> list[tuple[str, float, int]]:
-    """Return the metric under its own name; none where that is a name of ours."""
-    metric = displayed_metric(release)
-    if metric is None or metric.name in SCORE_METRICS or "/" in metric.name:
-        return []
-    return [(metric.name, metric.value, 0)]
+def score_key(name: str) -> str:
+    """Return the name of the metric `name` in MLflow: its own, "score" where that would be in a group of ours."""
+    return "score" if "/" in name else _key(name)
 
 
 def score_rows(release: Release) -> list[tuple[str, float, int]]:
-    """Return the displayed metric in its own unit, its 90% interval and a constant answer's; none for a report.
+    """Return the displayed metric under its name, its 90% interval and a constant answer's; none for a report.
 
-    They have four digits, as MLflow's lists show every digit that there is.
+    They have four digits, as MLflow's lists show every digit that there is, and step 0: MLflow draws a bar of one
+    value there, and a line of one dot at any other.
     """
     metric = None if figures(release) else displayed_metric(release)
     if metric is None:
         return []
     low, high = (math.nan, math.nan) if metric.interval is None else metric.interval
     constant = math.nan if metric.baseline is None else metric.baseline
-    numbers = (metric.value, low, high, constant)
-    return [(name, float(f"{number:.4g}"), 0) for name, number in zip(SCORE_METRICS, numbers, strict=True)]
+    numbers = zip((score_key(metric.name), *SCORE_METRICS), (metric.value, low, high, constant), strict=True)
+    return [(name, float(f"{number:.4g}"), 0) for name, number in numbers]
 
 
 def budget_rows(balance: Balance) -> list[tuple[str, float, int]]:
@@ -149,17 +139,6 @@ def figures(release: Release) -> list[tuple[str, Any]]:
     return [(name, figure) for name, figure in cells.items() if figure["value"] is not None]
 
 
-def _scores(release: Release) -> Iterator[tuple[str, float]]:
-    """Name and value of the score: clamped to its range, and as drawn if that is outside."""
-    value, top = release.value, release.facts.get("score_range")
-    if value.get("score") is None:
-        return
-    shown = value["score"] if top is None else min(max(value["score"], 0.0), float(top))
-    yield "score", shown
-    if shown != value["score"]:
-        yield "raw_score", value["score"]
-
-
 def _key(name: str) -> str:
     group = next((group for group in METRIC_GROUPS if name.startswith(group)), "")
     allowed = UNNAMEABLE_PATTERN.sub("_", name.removeprefix(group))
@@ -179,7 +158,7 @@ def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
             return str(run.info.run_id)
     note = _note(study, experiment)
     tags = own_tags() | {KIND: SERIES_KIND, STUDY: study, "dpbo.dataset": dataset, NOTE_TAG: note}
-    return str(store.client.create_run(experiment, run_name=study, tags=tags).info.run_id)
+    return str(store.client.create_run(experiment, run_name=f"study {study}", tags=tags).info.run_id)
 
 
 def extend(store: Store, run_id: str, release: Release, account: Account) -> None:
@@ -219,7 +198,7 @@ def _points(runs: list[Any], placed: dict[str, Balance]) -> list[Any]:
         if (balance := placed.get(run.data.tags[RELEASE_TAG])) is None:
             continue
         moment = _milliseconds(balance.entry)
-        for name in (*SCORE_METRICS, *BUDGET_METRICS):
+        for name in (score_key(run.data.params.get("metric", "")), *SCORE_METRICS, *BUDGET_METRICS):
             if name in run.data.metrics:
                 charts.setdefault(name, []).append(metric(name, run.data.metrics[name], moment, balance.position))
     return [point for points in charts.values() if len(points) > 1 for point in points]
@@ -234,7 +213,8 @@ def _editions(runs: list[Any], placed: dict[str, Balance]) -> list[dict[str, Any
     rows = []
     for run in runs:
         numbers, tags = run.data.metrics, run.data.tags
-        if "score" not in numbers or tags[KIND] != "edition" or (balance := placed.get(tags[RELEASE_TAG])) is None:
+        score = numbers.get(score_key(run.data.params.get("metric", "")))
+        if score is None or tags[KIND] != "edition" or (balance := placed.get(tags[RELEASE_TAG])) is None:
             continue
         date = datetime.fromtimestamp(_milliseconds(balance.entry) / 1000, UTC).isoformat()[:23]
         row = {
@@ -242,7 +222,7 @@ def _editions(runs: list[Any], placed: dict[str, Balance]) -> list[dict[str, Any
             "edition": tags["dpbo.edition"],
             "method": tags["dpbo.method"],
             "metric": run.data.params["metric"],
-            "value": numbers["score"],
+            "value": score,
             "low": numbers.get("score/low"),
             "high": numbers.get("score/high"),
             "constant answer": numbers.get("score/constant"),
@@ -260,8 +240,8 @@ def _in_words(editions: list[dict[str, Any]], account: Account) -> str:
     change = ""
     if others and len(stated) == len(others) + 1:
         overlap = max(one["low"] for one in stated) <= min(one["high"] for one in stated)
-        change = "All intervals overlap: no change can be told from noise." * overlap
-        change = change or "Not all intervals overlap: some editions differ by more than noise."
+        change = "All intervals overlap: scores may differ by noise alone." * overlap
+        change = change or "Not all intervals overlap: noise alone seldom does that."
         change = f" **{change}**"
     of = f"{len(editions)} edition{'s' * (len(editions) != 1)}"
     name = in_markdown(newest["metric"].replace("_", " "))
@@ -270,21 +250,20 @@ def _in_words(editions: list[dict[str, Any]], account: Account) -> str:
 
 
 def draw_editions(editions: list[dict[str, Any]]) -> "Figure":
-    """Return a figure of the score by edition, with its 90% interval and the constant answer's."""
+    """Return a figure of the score by edition, with its 90% interval; the constant answer's is written below it."""
     figure = sheet(3.2)
     axes, places = figure.subplots(), range(len(editions))
-    labelled = ("90% interval", "score", "always the same answer, on the public records")
     for place, edition in zip(places, editions, strict=True):
-        bar, dot, line = labelled if place == 0 else ("", "", "")
+        bar, dot = ("90% interval", "score") if place == 0 else ("", "")
         if edition["low"] is not None:
             ends = [edition["low"], edition["high"]]
             axes.plot([place, place], ends, color=NOISE, lw=6, alpha=0.35, solid_capstyle="butt", label=bar)
         axes.plot(place, edition["value"], "o", color=CHOICE, label=dot)
-        if edition["constant answer"] is not None:
-            axes.plot([place - 0.3, place + 0.3], [edition["constant answer"]] * 2, color=INK, lw=1, label=line)
     labels = [f"{in_picture(edition['edition'])}\n{edition['date'][:10]}" for edition in editions]
     axes.set_xticks([*places], labels, fontsize=8)
     axes.set(xlim=(-0.6, len(editions) - 0.4), ylabel=in_picture(editions[-1]["metric"].replace("_", " ")))
-    figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=8)
+    if (constant := editions[-1]["constant answer"]) is not None:
+        axes.set_xlabel(f"always the same answer: {constant:.4g} on the public records", fontsize=8)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=8)
     plain(axes)
     return figure

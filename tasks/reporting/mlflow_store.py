@@ -53,16 +53,14 @@ EDITIONS_PAGE = f"#/experiments/{{}}/runs?viewStateShareKey={VIEW_KEY}&workflowT
 COMPARISON_PAGE = f"{EDITIONS_PAGE}&compareRunsMode=CHART"  # MLflow's own comparison colours noise as a ranking
 NOTE_TAG = "mlflow.note.content"  # which MLflow renders above an experiment's runs, and above a run's numbers
 EXPERIMENT_NOTE = """\
-**Every number is a differentially private release.** `interval` holds the score in 90% of cases: scores whose \
-intervals overlap may differ by noise alone.
+**Every number is a differentially private release.** `interval` holds the true score in 90% of cases; scores \
+whose intervals overlap may differ by noise alone.
 
 * [All editions in a list]({editions}) · [side by side]({comparison})
-* Open a run: its page begins with what came out and how sure it is, what was tuned, what may be concluded about a
-  person, what is left, and how the model is used. A run named after a study alone is the one above its editions.
-* The metric has its own name, `accuracy` for example. `score` is the same number under one name for all studies,
-  `score/low` and `score/high` the ends of its 90% interval, `score/constant` a constant answer's; the run above the
-  editions has them as charts. `release/score` is the score that the search used, with its noise, put back into the
-  score's range (`release/raw_score` where the noise took it out).
+* Open a run: its page begins with what came out and how sure it is, what may be concluded about a person, what is
+  left, and how the model is used. The run "study NAME" above its editions has one picture of them all.
+* The metric has its own name, `accuracy` for example; `score/low` and `score/high` end its 90% interval, and
+  `score/constant` is a constant answer's.
 * `budget/spent` and `budget/left` are ε of the dataset's account after the edition.
 * `trajectory/…` is its private trajectory: at each step the noised score, and what the scores so far say of that
   step's candidate (`posterior`).
@@ -76,38 +74,33 @@ intervals overlap may differ by noise alone.
   and δ from it alone. `model/` is trained on the public set at the released hyperparameters.
 """
 
-SIDE_BY_SIDE, BARS = "dpbo-table", "dpbo-bars"  # sections of the page that compares editions
-
-
-def _chart(kind: str, section: str, name: str, **described: Any) -> dict[str, Any]:
-    generated = {"runsCountToCompare": 10, "deleted": False, "isGenerated": False}
-    return {"type": kind, "uuid": f"{section}-{name}", "metricSectionId": section} | generated | described
-
-
-def _section(section: str, name: str, columns: int, height: int) -> dict[str, Any]:
-    shown = {"display": True, "isReordered": True, "deleted": False, "isGenerated": False}
-    return {"uuid": section, "name": name, "columns": columns, "cardHeight": height} | shown
-
-
-COMPARISON_CHARTS = {  # in the words of MLflow's page; its bars begin at 0 and do not magnify noise
+SIDE_BY_SIDE = "dpbo-table"  # the section of the page that compares editions; MLflow's own are folded
+SECTIONS = (
+    (SIDE_BY_SIDE, "Scores whose intervals overlap may differ by noise alone", True),
+    *((f"dpbo-{name}", name, False) for name in ("Model metrics", "budget", "score", "trajectory")),
+)
+GENERATED = {"deleted": False, "isGenerated": False}
+COMPARISON_CHARTS = {  # in the words of MLflow's page; its bars and lines would show noise as a ranking
     "runListHidden": True,
     "isAccordionReordered": True,
     "compareRunSections": [
-        _section(SIDE_BY_SIDE, "Where intervals overlap, no edition is better", 1, 420),
-        _section(BARS, "Score and the ends of its 90% interval", 3, 300),
+        {"uuid": section, "name": name, "columns": 1, "cardHeight": 520, "display": shown, "isReordered": True}
+        | GENERATED
+        for section, name, shown in SECTIONS
     ],
     "compareRunCharts": [
-        _chart(
-            "DIFFERENCE",
-            SIDE_BY_SIDE,
-            "all",
-            compareGroups=["Parameters", "Model metrics"],
-            chartName="What differs",
-            showChangeFromBaseline=False,
-            showDifferencesOnly=True,
-            baselineColumnUuid="",
-        ),
-        *(_chart("BAR", BARS, name, metricKey=name) for name in ("score/low", "score", "score/high")),
+        {
+            "type": "DIFFERENCE",
+            "uuid": f"{SIDE_BY_SIDE}-all",
+            "metricSectionId": SIDE_BY_SIDE,
+            "runsCountToCompare": 10,
+            "compareGroups": ["Parameters", "Model metrics"],
+            "chartName": "What differs",
+            "showChangeFromBaseline": False,
+            "showDifferencesOnly": True,
+            "baselineColumnUuid": "",
+        }
+        | GENERATED
     ],
 }
 MAX_TAG_LENGTH = 5000  # characters MLflow takes for an experiment's tag
@@ -166,10 +159,7 @@ class Store:
 
         MLflow shares a view by such a tag, and opens it by its key: `EDITIONS_PAGE`, `COMPARISON_PAGE`.
         """
-        order = {
-            "orderByKey": "params.`edition`",
-            "orderByAsc": False,
-        }  # by date MLflow folds runs under their study
+        order = {"orderByKey": "metrics.`budget/left`", "orderByAsc": True}  # by date MLflow folds a study's runs
         columns_shown = {"selectedColumns": columns, "searchFilter": "tags.`dpbo.kind` = 'edition'"}
         view = json.dumps(columns_shown | order | COMPARISON_CHARTS, ensure_ascii=False)
         if len(view) <= MAX_TAG_LENGTH:

@@ -6,7 +6,7 @@
 | Which number? | a figure of the newest report; the private score if there is none since the newest release |
 | Better than last time? | whether that number's interval lies beyond the one before, of the same kind |
 | When does the budget end? | what `dpbo budget --forecast` says |
-| Who asked, who approved? | the account that charged it; whose account set the cap, and when |
+| Who asked, who set the budget? | the account that charged it; whose account set the cap, and when |
 | What did it cost? | ε of the newest edition with its report, and of all |
 """
 
@@ -15,12 +15,13 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from dpbo.tasks.reporting.document import NO_NUMBER, Document, Fact, Table, interval, number, score
+from dpbo.tasks.reporting.document import NO_NUMBER, Document, Fact, Table, end, interval, number, score
 from dpbo.tasks.reporting.logged_numbers import figures
 from dpbo.tasks.reporting.release_document import (
     BETTER_TEXT,
     CONSTANT_FIGURES,
     NO_BETTER_TEXT,
+    NOT_COMPARED,
     next_step,
     verdict,
 )
@@ -37,8 +38,7 @@ from dpbo_core.report import ACCURACY, BETTER, COMPARED, WORSE
 
 YES, FIRST, NO, UNSURE, NO_VERDICT = "yes", "yes, as a first model", "no", "cannot tell", "no verdict"
 SHIP_WORDS = {BETTER_TEXT: FIRST, BETTER: YES, NO_BETTER_TEXT: NO, WORSE: NO}
-NOT_COMPARED = "not compared with the model in use"
-COMPARE_HINT = "dpbo evaluate STUDY.toml --against MODEL compares it with the model in use"
+COMPARE_HINT = "dpbo evaluate STUDY.toml --against MODEL compares it with the model in use, for ε of its own"
 N_EDITIONS_SHOWN = 24  # of a trend; the newest
 TUNE_AGAIN = "dpbo tune with a new edition, which spends budget again"
 LOSSES = ("mae", "rmse")  # figures of a report of which less is better
@@ -68,6 +68,12 @@ class Quotable:
     edition: str
     date: str
     greater_is_better: bool = True
+
+    @property
+    def quoted(self) -> str:
+        """The value, or at least what where it is at the end of its interval, beyond which no score lies."""
+        at_end = self.greater_is_better and self.interval is not None and self.value >= self.interval[1]
+        return f"{end(self.interval[0])} or more" if self.interval and at_end else score(self.value)
 
     @property
     def dated(self) -> str:
@@ -127,7 +133,7 @@ class DatasetOverview:
         if budget.public:
             return f"without limit: declared public{by} on {since}"
         delta = from_units(budget.delta_units)
-        return f"under the cap ε = {from_units(budget.epsilon_units):g}, δ = {delta:g}, set{by} on {since}"
+        return f"of ε = {from_units(budget.epsilon_units):g}, δ = {delta:g}, set{by} on {since}"
 
     def to_json(self) -> dict[str, Any]:
         """Return what the page shows as plain JSON, with null for what is unknown or without limit."""
@@ -280,7 +286,7 @@ def _ship(newest: Release | None, alarms: Sequence[str]) -> tuple[str, str]:
         return NO_VERDICT, "the release states no score that has a baseline"
     if COMPARED in newest.value:
         difference = newest.value[COMPARED]
-        beside = f"{word} than the model in use" if word in (BETTER, WORSE) else word
+        beside = f"{word} than the model in use on {newest.released_at[:10]}" if word in (BETTER, WORSE) else word
         ends = "" if difference["interval"] is None else f" ({interval(difference['interval'])})"
         return SHIP_WORDS.get(
             word, UNSURE
@@ -298,9 +304,11 @@ def _next_step(newest: Release | None, ship: str, alarms: Sequence[str]) -> str:
 def _cost(entries: Sequence[Entry], edition: str) -> str:
     paid = [entry for entry in entries if not entry.taken_over]
     own = [entry.epsilon for entry in paid if entry.edition == edition]
-    newest = "∞" if None in own else f"{sum(filter(None, own)):g}"
+    newest = "∞" if None in own else " + ".join(f"{epsilon:g}" for epsilon in own if epsilon is not None)
+    together = ", which together cost what the budget shows" * (len(paid) > 1)
     charges = f"{len(paid):,} charge{'s' * (len(paid) != 1)}"
-    return f"ε {newest} for edition {edition}; {charges} so far, which together cost what the budget shows"
+    reports = ", with its reports" * (len(own) > 1)
+    return f"ε {newest} for edition {edition}{reports}; {charges} so far{together}"
 
 
 def _choice(release: Release) -> str:

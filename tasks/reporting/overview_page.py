@@ -89,15 +89,14 @@ def _count(n: int, one: str, several: str = "") -> str:
 
 
 def _table(datasets: Sequence[DatasetOverview]) -> str:
-    head = ("study", "ship it?", "number to quote", "since last time", "budget ends", "asked by", "approved by")
+    head = ("study", "ship it?", "number to quote", "since last time", "budget ends", "asked by", "budget set by")
     rows = []
     for place, dataset in enumerate(datasets):
-        end = dataset.burn_down and dataset.burn_down.ends
         for number, study in enumerate(dataset.studies):
             link = f'<a href="#s{place}-{number}">{escape(study.name)}</a>'
             quoted = "" if study.quoted is None else f"{study.quoted.name} {_in_short(study.quoted)}"
             people = (study.asked_by, dataset.account.cap_set_by)
-            cells = (quoted, study.change.partition(":")[0], f"{end:%Y-%m-%d}" if end else "–", *people)
+            cells = (quoted, study.change.partition(":")[0], _ends(study, dataset), *people)
             plain = "".join(f"<td>{escape(cell) or '–'}</td>" for cell in cells)
             rows.append(f'<tr><th scope="row">{link}</th><td>{_mark(study)}</td>{plain}</tr>')
     titles = "".join(f'<th scope="col">{name}</th>' for name in head)
@@ -109,9 +108,14 @@ def _mark(study: StudyOverview) -> str:
     return f'<strong class="{kind}">{text}</strong>'
 
 
+def _ends(study: StudyOverview, dataset: DatasetOverview) -> str:
+    ends = dataset.burn_down and dataset.burn_down.ends
+    return f"{ends:%Y-%m-%d}" if ends else study.room or end_line(dataset.burn_down)
+
+
 def _in_short(number: Quotable) -> str:
-    ends = number.interval
-    return score(number.value) + ("" if ends is None else f" ({interval(ends)})")
+    whole = number.interval is None or number.quoted != score(number.value)
+    return number.quoted if whole else f"{number.quoted} ({interval(number.interval)})"
 
 
 def _dataset(dataset: DatasetOverview, place: int) -> str:
@@ -122,28 +126,28 @@ def _dataset(dataset: DatasetOverview, place: int) -> str:
     return (
         f'<section aria-labelledby="d{place}"><h2 id="d{place}">Dataset {escape(name)}</h2>{bar}'
         f"<p><strong>{escape(line)}; {escape(end_line(dataset.burn_down))}.</strong></p>"
-        f'<p class="soft">Approved {escape(dataset.approval)}. The mark is where an alert is sent.</p>'
+        f'<p class="soft">Budget {escape(dataset.approval)}. The mark is where an alert is sent.</p>'
         f"{studies or '<p>No study has been charged yet.</p>'}</section>"
     )
 
 
 def _study(study: StudyOverview, dataset: DatasetOverview, anchor: str) -> str:
-    number, end = study.quoted, dataset.burn_down and dataset.burn_down.ends
+    number = study.quoted
     quoted = '<p class="big">–</p><p class="soft">no number is released</p>'
     if number is not None:
         of = f"{number.source} of edition {number.edition}{number.dated}"
         ends = "" if number.interval is None else f"{interval(number.interval)}, 90% ({number.covers})"
         quoted = (
-            f'<p class="big">{score(number.value)}</p><p>{escape(ends)}</p>'
+            f'<p class="big">{number.quoted}</p><p>{escape(ends)}</p>'
             f'<p class="soft">{escape(f"{number.name}: {of}")}</p>'
         )
     facts = (
         ("Better than last time?", _sentence(study.change)),
-        ("When does the budget end?", f"{end:%Y-%m-%d}" if end else study.room or end_line(dataset.burn_down)),
+        ("When does the budget end?", _ends(study, dataset)),
         ("What did it cost?", study.cost),
         (
-            "Who asked, who approved?",
-            f"Asked by {study.asked_by or UNNAMED}. Approved {dataset.approval}"
+            "Who asked, who set the budget?",
+            f"Asked by {study.asked_by or UNNAMED}. Budget {dataset.approval}"
             f"{'' if dataset.account.cap_set_by else ' by ' + UNNAMED}.",
         ),
         ("What was released?", study.released),
@@ -159,11 +163,16 @@ def _study(study: StudyOverview, dataset: DatasetOverview, anchor: str) -> str:
         f'<div><p class="ask">Ship it?</p><p class="ship">{_mark(study)}</p><p>{escape(_sentence(why))}</p>'
         f'<p class="soft">{escape(_sentence(numbers.strip()))}</p></div>'
         f'<div><p class="ask">Which number do I quote?</p>{quoted}</div>'
-        f'<div><p class="ask">Trend over editions</p>{trend_picture(study.trend)}</div></div>'
+        f'<div><p class="ask">{_trend_title(study)}</p>{trend_picture(study.trend)}</div></div>'
         f'<dl class="facts">{facts_html}</dl>'
         f"<details{opened}><summary>Guarantee and remarks</summary>{remarks}</details>"
         "</article>"
     )
+
+
+def _trend_title(study: StudyOverview) -> str:
+    of = "" if study.quoted is None else f": {escape(study.quoted.name)}, 90% intervals, the newest in colour"
+    return f"Trend over editions{of}"
 
 
 def _sentence(text: str) -> str:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo.tasks.reporting.document import in_picture
+from dpbo.tasks.reporting.document import in_picture, interval
 from dpbo.tasks.reporting.report_document import is_report
 from dpbo_core.ledger.accounting.account import Account, balances
 from dpbo_core.ledger.accounting.forecast import alert_share, forecast
@@ -72,7 +72,8 @@ def _by_step(axes: "Axes", release: Release) -> None:
     scale = release.noise_of_one
     axes.errorbar(steps, scores, yerr=scale, fmt="o", color=NOISE, ecolor="#cbd2d9", ms=4)
     _chosen(axes, release, [min(steps), max(steps)])
-    axes.set(xlabel="step", ylabel="private score (± one noise scale)")
+    top = release.facts.get("score_range", 1.0)
+    axes.set(xlabel=f"step; noise can carry a draw above {top:.3g}", ylabel="private score (± one noise scale)")
     whole_numbers(axes)
     plain(axes)
 
@@ -263,14 +264,23 @@ def draw_posterior(release: Release) -> "Figure | None":
     axes.fill_between(
         cut.grid, cut.mean - cut.half_width, cut.mean + cut.half_width, color=CHOICE, alpha=0.15, lw=0
     )
-    axes.plot(cut.grid, cut.mean, color=CHOICE, label="posterior mean, 90% band")
+    axes.plot(cut.grid, cut.mean, color=CHOICE, label="expected true score, 90% band")
     points = release.value["trajectory"]
     values = [point["hyperparameters"][cut.axis] for point in points]
-    axes.scatter(values, [point["score"] for point in points], color=NOISE, s=14, label="private scores")
-    axes.axvline(release.value["hyperparameters"][cut.axis], color=INK, lw=0.8, ls=":", label="released choice")
+    axes.scatter(values, [point["score"] for point in points], color=NOISE, s=14, label="one draw each")
+    chosen, score, (low, high) = (release.value[key] for key in ("hyperparameters", "score", "interval"))
+    beside = [[max(0.0, score - low)], [max(0.0, high - score)]]
+    axes.errorbar(
+        [chosen[cut.axis]], [score], beside, fmt="D", color=INK, capsize=4, label="released, 90% interval"
+    )
     if cut.log:
         axes.set_xscale("log")
-    axes.set(xlabel=in_picture(cut.axis), ylabel="score", title="What the released scores say of every candidate")
+    name, noise = in_picture(cut.axis), release.score_per_unit * spread(release.spends[0])
+    metric = in_picture(release.facts.get("score", "score")).replace("_", " ")
+    edge = ", at the end of its range" * (chosen[cut.axis] in (cut.grid[0], cut.grid[-1]))
+    axes.set_title(f"{name} = {chosen[cut.axis]:.3g} was chosen{edge}: {metric} {interval((low, high))} (90%)")
+    axes.set_xlabel(f"{name}     (each dot carries noise of about ±{noise:.2g}; the band is for the true score)")
+    axes.set_ylabel(metric)
     axes.legend(frameon=False, fontsize=8)
     return figure
 
@@ -305,7 +315,7 @@ def draw_budget(account: Account) -> "Figure | None":
         spent = [points[-1].spent, *(point.spent for point in expected)]
         axes.step(dates, spent, where="post", color=INK, ls=":", label=f"if its studies go on as they did{ends}")
     of = f"of the dataset {in_picture(account.budget.dataset)}"
-    axes.set(xlabel="" if by_date else f"studies {of}, in order", ylabel="ε", ylim=(0.0, 1.08 * limit))
+    axes.set(xlabel="" if by_date else f"releases {of}, in order", ylabel="ε", ylim=(0.0, 1.08 * limit))
     axes.set_title(f"Budget {of}: ε spent by all its releases together")
     if not by_date:
         whole_numbers(axes)
@@ -325,7 +335,8 @@ def draw_noise(release: Release) -> "Figure":
     axes.barh([name for name, _, _ in bars][::-1], [width for _, width, _ in bars][::-1],
               color=[color for _, _, color in bars][::-1], height=0.55)  # fmt: skip
     axes.set(
-        xlabel="width, in units of the score",
+        xlabel="width, in units of the score"
+        + "; the interval pools all draws and ends where scores do" * (len(release.spends) > 1 and len(bars) > 2),
         title="The noise of one draw, nine times in ten, against the score's range",
     )
     return figure

@@ -184,13 +184,12 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     client = MlflowClient(tracking_uri=Stores().tracking)
     tracked = client.get_run(tuned.tracked.run_id)
     release = tuned.result.release
-    drawn = release.value["score"]
-    assert tracked.data.metrics["release/score"] == min(max(drawn, 0.0), 1.0)  # what was drawn may lie outside
-    assert tracked.data.metrics.get("release/raw_score", drawn) == drawn
+    shown = min(max(release.value["score"], 0.0), 1.0)  # what was drawn may lie outside
+    assert tracked.data.metrics["sigmoid"] == float(f"{shown:.4g}")
     assert tracked.data.params["epsilon"] == "1"
     ours = {name.removeprefix("dpbo.") for name in tracked.data.tags if not name.startswith("mlflow.")}
     assert ours == {
-        "dataset", "edition", "kind", "method", "release_id", "study", "unit", "guarantee", "evidence",
+        "dataset", "edition", "kind", "method", "release_id", "study", "unit", "evidence",
         "assumptions", "noise",
     }  # fmt: skip
     assert set(tracked.data.tags) - {f"dpbo.{name}" for name in ours} == {

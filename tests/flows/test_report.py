@@ -84,7 +84,7 @@ def test_the_page_answers_six_questions_from_the_ledger_alone(dpbo, months, here
     assert kept == [path.read_bytes() for path in sorted((here / "mlruns").iterdir())]
     page = Page((here / "site" / "index.html").read_text())
     for question in ("Ship it?", "Better than last time?", "Which number do I quote?", "When does the budget end?",
-                     "Who asked, who approved?", "What did it cost?"):  # fmt: skip
+                     "Who asked, who set the budget?", "What did it cost?"):  # fmt: skip
         assert page.text.count(question) == 2  # of two studies
     told = {one["name"]: one for one in json.loads(dpbo("report", "--json")[1])["datasets"]}
     people = told["people"]
@@ -158,7 +158,8 @@ def test_a_comparison_with_the_model_in_use_says_whether_to_ship(tmp_path):
         difference = compared.release.value["difference"]
         word = difference["verdict"]
         assert study.ship == {BETTER: YES, WORSE: NO}.get(word, UNSURE)
-        beside = f"{word} than the model in use" if word in (BETTER, WORSE) else word
+        beside = f"{word} than the model in use on {compared.release.released_at[:10]}"
+        beside = beside if word in (BETTER, WORSE) else word
         assert study.why.startswith(f"{beside}: by {difference['value']:.4f} (")
         assert in_an_interval(difference["interval"]) in study.why
         assert study.next_step == next_step(compared.release)

@@ -23,14 +23,13 @@ def test_a_logged_model_is_linked_to_its_run_and_holds_what_was_released(shown, 
         "dpbo.release_id": release.release_id,
         "dpbo.guarantee": release.guarantee.in_words(),
     }
-    assert {metric.key for metric in logged.metrics} <= {"release/score", "release/raw_score"}
+    assert {metric.key for metric in logged.metrics} == {displayed_metric(release).name}
     assert logged.artifact_location.startswith("mlruns/artifacts")
     (version,) = client.search_model_versions("name = 'trial'")
     assert version.run_id == run.info.run_id
     metric = displayed_metric(release)
-    assert version.description.startswith(f"{metric.value:.4f} (")
-    assert f") {metric.name}; ε = 1, δ = 0; " in version.description
-    assert in_an_interval(metric.interval) in version.description
+    assert version.description.startswith(f"{metric.name} {metric.value:.4f}, ")
+    assert f"{in_an_interval(metric.interval).replace(' to ', '–')}; ε = 1, δ = 0; " in version.description
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{here / 'mlruns' / 'mlflow.db'}")
     for address in (f"models:/{logged.model_id}", "models:/trial@champion", f"runs:/{run.info.run_id}/model"):
         model = mlflow.pyfunc.load_model(address)
@@ -45,6 +44,8 @@ def test_a_tune_that_registers_its_model_is_the_newest_and_the_first_one_is_the_
     assert (version_of(client, "champion"), version_of(client, "newest")) == ("1", "2")
     assert client.get_model_version("trial", "1").tags["dpbo.champion"] == "the first one"
     assert "dpbo.champion" not in client.get_model_version("trial", "2").tags
+    asked = "newest**, version 2, has not been found better"
+    assert asked in client.get_registered_model("trial").description
     client.set_registered_model_alias("trial", "champion", "2")  # by its owner
     shown(method="public", registered=True)  # again: nothing moves, nothing twice
     shown(method="public", registered=True, edition="3")
