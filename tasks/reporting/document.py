@@ -9,8 +9,7 @@ for MLflow's descriptions and Prefect's artifacts. Screens escape by `dpbo.flows
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import wrap
-from typing import Any
+from textwrap import TextWrapper
 
 from dpbo_core.errors import printable
 
@@ -23,11 +22,7 @@ ENTITY_TABLE = str.maketrans(
 NO_NUMBER = "–"  # instead of a number that is not stated
 NARROW_WIDTH = 0.002  # of an interval whose ends need a fourth decimal
 SUMMARY_FACTS = ("report", "guarantee", "budget")  # which a summary has beside the answers
-WRAPPING: dict[str, Any] = {
-    "width": 90,
-    "break_long_words": False,
-    "break_on_hyphens": False,
-}  # as Prefect does not
+WRAPPER = TextWrapper(90, break_long_words=False, break_on_hyphens=False)  # as Prefect does not
 NOT_PRIVATE = "NOT PRIVATE"  # in what a summary never leaves out
 
 
@@ -184,7 +179,7 @@ def summary(document: Document) -> str:
     ]
     cells = [(in_markdown(fact.name), _text_of(fact)) for fact in (*document.verdict_first, *facts)]
     cells.append(("next", in_markdown(document.next_step)))
-    rows = (f"| {name} | {'<br>'.join(wrap(text, **WRAPPING))} |" for name, text in cells if text)
+    rows = (f"| {name} | {'<br>'.join(WRAPPER.wrap(text))} |" for name, text in cells if text)
     table = "\n".join((f"| | {in_markdown(document.subtitle)} |", "|---|---|", *rows))
     return "\n\n".join(filter(None, (in_markdown(document.remark), *_tables(document.short_tables[:1]), table)))
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dpbo.tasks.reporting.document import embedded, in_markdown, in_picture, interval, score
 from dpbo.tasks.reporting.document import number as in_short
 from dpbo.tasks.reporting.mlflow_store import COMPARISON_PAGE, EDITIONS_PAGE, NOTE_TAG, RELEASE_TAG, Store, own_tags
-from dpbo.tasks.reporting.pictures import CHOICE, NOISE, band_by_step, plain, saved, sheet
+from dpbo.tasks.reporting.pictures import CHOICE, NOISE, plain, saved, sheet
 from dpbo_core.ledger.accounting.account import Account, Balance, Entry, balance_after, balances
 from dpbo_core.ledger.accounting.forecast import account_line
 from dpbo_core.privacy.release import Release, displayed_metric
@@ -45,6 +45,8 @@ SERIES_KIND = "study"  # the kind of such a run; of its children: edition, evalu
 PARENT_TAG = "mlflow.parentRunId"
 LARGEST_PAGE = 1000
 MAX_METRICS_PER_REQUEST = 1000  # metrics that MLflow takes in one request
+OVERLAP_NOTE = "All intervals overlap: scores may differ by noise alone."
+APART_NOTE = "Not all intervals overlap: noise alone seldom does that."
 SERIES_NOTE = """\
 Every edition of the study {study} is a run below this one: [all in a list]({editions}), \
 [side by side]({comparison}). The artifact `editions.json` has the picture's numbers. *Model metrics* charts the \
@@ -62,8 +64,6 @@ def metrics(release: Release, account: Account) -> list[Any]:
     for point in release.value.get("trajectory", []):
         if point["score"] is not None:
             rows.append(("trajectory/score", float(f"{point['score']:.4g}"), point["step"]))
-    means = (float(f"{mean:.4g}") for mean, _ in band_by_step(release))
-    rows += [("trajectory/posterior", mean, step) for step, mean in enumerate(means, start=1)]
     return as_metrics(release, rows)
 
 
@@ -240,9 +240,7 @@ def _in_words(editions: list[dict[str, Any]], account: Account) -> str:
     change = ""
     if others and len(stated) == len(others) + 1:
         overlap = max(one["low"] for one in stated) <= min(one["high"] for one in stated)
-        change = "All intervals overlap: scores may differ by noise alone." * overlap
-        change = change or "Not all intervals overlap: noise alone seldom does that."
-        change = f" **{change}**"
+        change = f" **{OVERLAP_NOTE if overlap else APART_NOTE}**"
     of = f"{len(editions)} edition{'s' * (len(editions) != 1)}"
     name = in_markdown(newest["metric"].replace("_", " "))
     line = in_markdown(account_line(account))

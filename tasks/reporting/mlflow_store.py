@@ -62,8 +62,7 @@ whose intervals overlap may differ by noise alone.
 * The metric has its own name, `accuracy` for example; `score/low` and `score/high` end its 90% interval, and
   `score/constant` is a constant answer's.
 * `budget/spent` and `budget/left` are ε of the dataset's account after the edition.
-* `trajectory/…` is its private trajectory: at each step the noised score, and what the scores so far say of that
-  step's candidate (`posterior`).
+* `trajectory/score` is its private trajectory: at each step the noised score.
 * `evaluation/…` are the figures of a report; `release.html` has what noise and sampling leave open.
   `watch/alarm` is a watch: a look a step, 0 holds, 1 alarm.
 * Parameters are the edition, ε, δ, method, metric, choice and a few public facts; the page has the rest. Tags
@@ -79,30 +78,20 @@ SECTIONS = (
     (SIDE_BY_SIDE, "Scores whose intervals overlap may differ by noise alone", True),
     *((f"dpbo-{name}", name, False) for name in ("Model metrics", "budget", "score", "trajectory")),
 )
-GENERATED = {"deleted": False, "isGenerated": False}
+GENERATED = {"deleted": False, "isGenerated": False, "isReordered": True}
 COMPARISON_CHARTS = {  # in the words of MLflow's page; its bars and lines would show noise as a ranking
     "runListHidden": True,
     "isAccordionReordered": True,
     "compareRunSections": [
-        {"uuid": section, "name": name, "columns": 1, "cardHeight": 520, "display": shown, "isReordered": True}
-        | GENERATED
+        {"uuid": section, "name": name, "columns": 1, "cardHeight": 480, "display": shown, **GENERATED}
         for section, name, shown in SECTIONS
     ],
     "compareRunCharts": [
-        {
-            "type": "DIFFERENCE",
-            "uuid": f"{SIDE_BY_SIDE}-all",
-            "metricSectionId": SIDE_BY_SIDE,
-            "runsCountToCompare": 10,
-            "compareGroups": ["Parameters", "Model metrics"],
-            "chartName": "What differs",
-            "showChangeFromBaseline": False,
-            "showDifferencesOnly": True,
-            "baselineColumnUuid": "",
-        }
-        | GENERATED
+        {"type": "DIFFERENCE", "uuid": f"{SIDE_BY_SIDE}-all", "metricSectionId": SIDE_BY_SIDE,
+         "chartName": "What differs", "compareGroups": ["Parameters", "Model metrics"], "runsCountToCompare": 10,
+         "baselineColumnUuid": "", "showChangeFromBaseline": False, "showDifferencesOnly": True, **GENERATED}
     ],
-}
+}  # fmt: skip
 MAX_TAG_LENGTH = 5000  # characters MLflow takes for an experiment's tag
 RELEASE_TAG = "dpbo.release_id"
 URL_MODE = "?workflowType=machine_learning"  # else MLflow opens a run among evaluations of language models

@@ -240,10 +240,8 @@ def _study(name: str, entries: Sequence[Entry], recorded: dict[str, Release], ro
     since = searches[-1].released_at if searches else ""
     current = [report for report in reports if report.released_at >= since]
     newest = next(reversed(current or searches), None)
-    figured = any(
-        COMPARED not in report.value for report in current
-    )  # a comparison has no figure of the model alone
-    scored = [report for report in reports if COMPARED not in report.value] if figured else searches or reports
+    alone = [report for report in reports if COMPARED not in report.value]  # of the model, not of a difference
+    scored = alone if alone and alone[-1].released_at >= since else searches or reports
     numbers = map(quotable, scored)
     trend = [one for one in numbers if one is not None]
     quoted = trend[-1] if trend else None
@@ -288,11 +286,10 @@ def _ship(newest: Release | None, alarms: Sequence[str]) -> tuple[str, str]:
         difference = newest.value[COMPARED]
         beside = f"{word} than the model in use on {newest.released_at[:10]}" if word in (BETTER, WORSE) else word
         ends = "" if difference["interval"] is None else f" ({interval(difference['interval'])})"
-        return SHIP_WORDS.get(
-            word, UNSURE
-        ), f"{beside}: by {difference['value']:.4f}{ends} in {newest.facts['score']}"
-    uncompared = f"; {NOT_COMPARED}" if word == BETTER_TEXT else ""
-    return SHIP_WORDS.get(word, UNSURE), word + uncompared + numbers
+        numbers = f": by {difference['value']:.4f}{ends} in {newest.facts['score']}"
+    else:
+        beside = f"{word}; {NOT_COMPARED}" if word == BETTER_TEXT else word
+    return SHIP_WORDS.get(word, UNSURE), beside + numbers
 
 
 def _next_step(newest: Release | None, ship: str, alarms: Sequence[str]) -> str:
@@ -305,10 +302,9 @@ def _cost(entries: Sequence[Entry], edition: str) -> str:
     paid = [entry for entry in entries if not entry.taken_over]
     own = [entry.epsilon for entry in paid if entry.edition == edition]
     newest = "∞" if None in own else " + ".join(f"{epsilon:g}" for epsilon in own if epsilon is not None)
-    together = ", which together cost what the budget shows" * (len(paid) > 1)
     charges = f"{len(paid):,} charge{'s' * (len(paid) != 1)}"
     reports = ", with its reports" * (len(own) > 1)
-    return f"ε {newest} for edition {edition}{reports}; {charges} so far{together}"
+    return f"ε {newest} for edition {edition}{reports}; {charges} so far"
 
 
 def _choice(release: Release) -> str:

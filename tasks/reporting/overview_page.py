@@ -133,8 +133,9 @@ def _dataset(dataset: DatasetOverview, place: int) -> str:
 
 def _study(study: StudyOverview, dataset: DatasetOverview, anchor: str) -> str:
     number = study.quoted
-    quoted = '<p class="big">–</p><p class="soft">no number is released</p>'
+    quoted, of_trend = '<p class="big">–</p><p class="soft">no number is released</p>', ""
     if number is not None:
+        of_trend = f": {escape(number.name)}, 90% intervals, the newest in colour"
         of = f"{number.source} of edition {number.edition}{number.dated}"
         ends = "" if number.interval is None else f"{interval(number.interval)}, 90% ({number.covers})"
         quoted = (
@@ -163,16 +164,11 @@ def _study(study: StudyOverview, dataset: DatasetOverview, anchor: str) -> str:
         f'<div><p class="ask">Ship it?</p><p class="ship">{_mark(study)}</p><p>{escape(_sentence(why))}</p>'
         f'<p class="soft">{escape(_sentence(numbers.strip()))}</p></div>'
         f'<div><p class="ask">Which number do I quote?</p>{quoted}</div>'
-        f'<div><p class="ask">{_trend_title(study)}</p>{trend_picture(study.trend)}</div></div>'
+        f'<div><p class="ask">Trend over editions{of_trend}</p>{trend_picture(study.trend)}</div></div>'
         f'<dl class="facts">{facts_html}</dl>'
         f"<details{opened}><summary>Guarantee and remarks</summary>{remarks}</details>"
         "</article>"
     )
-
-
-def _trend_title(study: StudyOverview) -> str:
-    of = "" if study.quoted is None else f": {escape(study.quoted.name)}, 90% intervals, the newest in colour"
-    return f"Trend over editions{of}"
 
 
 def _sentence(text: str) -> str:

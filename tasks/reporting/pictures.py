@@ -196,7 +196,7 @@ def _with_the_release(release: Release, space: SearchSpace, along: NDArray[np.fl
     scale, centre = SPREAD * release.facts["score_range"], CENTRE * release.facts["score_range"]
     chosen = space.encode(release.value["hyperparameters"])[None, :]
     where = np.concatenate([along, chosen])
-    mixture = _mixture(release, space, len(release.value["trajectory"]))
+    mixture = _mixture(release, space)
     mean, whole = mixture.joint(where, np.zeros(len(where)))
     variance, covariance = np.diagonal(whole), whole[:, -1]
     low, high = release.value["interval"]
@@ -207,19 +207,6 @@ def _with_the_release(release: Release, space: SearchSpace, along: NDArray[np.fl
     return centre + scale * (mean[:-1] + gain * (released - mean[-1])), NORMAL_90 * scale * np.sqrt(after)
 
 
-def band_by_step(release: Release) -> tuple[tuple[float, float], ...]:
-    """The posterior (μ, 1.645 s) of each step's candidate, once observed; () if the release does not fix it."""
-    if not _drawable(release):
-        return ()
-    scale, centre = SPREAD * release.facts["score_range"], CENTRE * release.facts["score_range"]
-    space, pairs = _space(release), []
-    for t, point in enumerate(release.value["trajectory"], start=1):
-        here = space.encode(point["hyperparameters"])[None, :]
-        (mean,), ((variance,),) = _mixture(release, space, t).joint(here, np.zeros(1))
-        pairs.append((float(centre + scale * mean), float(NORMAL_90 * scale * np.sqrt(variance))))
-    return tuple(pairs)
-
-
 def _drawable(release: Release) -> bool:
     """Whether the posterior follows from this release alone: scores, a flat prior, no earlier runs' scores."""
     facts = release.facts
@@ -228,9 +215,9 @@ def _drawable(release: Release) -> bool:
     return complete and alone and NO_SCORE not in release.value
 
 
-def _mixture(release: Release, space: SearchSpace, t: int) -> KernelMixture:
-    """The posterior over kernels, in the search's units, given a release's first t scores, repeats averaged."""
-    facts, points = release.facts, release.value["trajectory"][:t]
+def _mixture(release: Release, space: SearchSpace) -> KernelMixture:
+    """The posterior over kernels, in the search's units, given a release's scores, repeats averaged."""
+    facts, points = release.facts, release.value["trajectory"]
     scale, centre = SPREAD * facts["score_range"], CENTRE * facts["score_range"]
     observed = np.array([space.encode(point["hyperparameters"]) for point in points])
     visited, place = np.unique(observed, axis=0, return_inverse=True)

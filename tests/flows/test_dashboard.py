@@ -23,7 +23,7 @@ from dpbo.tasks.reporting.certificate_words import guess
 from dpbo.tasks.reporting.logged_numbers import score_rows
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, newest_page, open_store
-from dpbo.tasks.reporting.pictures import band_by_step, slice_through_choice
+from dpbo.tasks.reporting.pictures import slice_through_choice
 from dpbo.tasks.reporting.release_document import next_step, verdict
 from dpbo.tasks.reporting.release_page import page
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -40,7 +40,7 @@ from dpbo_core.study.tuning import run_study
 LEFT = ("budget/spent", "budget/left")
 SCORES = ("sigmoid", "score/low", "score/high", "score/constant")  # by edition, in the metric's own unit
 CHARTED = {  # where the metric is the score itself; in every method a name means the same
-    *(*SCORES, *LEFT, "trajectory/score", "trajectory/posterior"),
+    *(*SCORES, *LEFT, "trajectory/score"),
 }
 
 
@@ -115,31 +115,22 @@ def test_every_number_is_the_releases_own(two):
     tags = client.get_experiment(run.info.experiment_id).tags
     assert tags["mlflow.experimentKind"] == "custom_model_development"
     columns = json.loads(tags["mlflow.sharedViewState.dpbo"])["selectedColumns"]
-    assert {
-        "metrics.`sigmoid`",
-        "metrics.`budget/left`",
-        "params.`epsilon`",
-        "params.`edition`",
-        "params.`lambda`",
-    } <= {*columns}
-    history = {name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, f"trajectory/{name}")]
-               for name in ("score", "posterior")}  # fmt: skip
+    assert {"metrics.`sigmoid`", "metrics.`budget/left`", "params.`epsilon`", "params.`lambda`"} <= {*columns}
+    history = client.get_metric_history(run.info.run_id, "trajectory/score")
     drawn = [float(f"{point['score']:.4g}") for point in release.value["trajectory"]]
-    assert [value for _, value in history["score"]] == drawn
-    middles = [float(f"{mean:.4g}") for mean, _ in band_by_step(release)]
-    assert history["posterior"] == list(enumerate(middles, start=1))
+    assert [(one.step, one.value) for one in history] == list(enumerate(drawn, start=1))
     note = client.get_experiment(run.info.experiment_id).tags["mlflow.note.content"]
     assert "differentially private" in note
     assert all(f"`{name.partition('/')[0]}" in note for name in set(metrics) - {metric.name})
 
 
-def test_the_band_and_the_posterior_are_the_methods_own():
+def test_the_posterior_in_the_picture_is_the_methods_own():
     """Against the state of the search that made the release, at every candidate. The released score and the width
     of its interval stand at the choice, and the rest follows as of normal variables."""
     world = problem(steps=8, n_validation=400, lengthscale="fit")
     method = PrivateTrajectory()
     search, noise = method.start(world, method.plan(world)), Noise(OperatingSystemNoise(), Memory())
-    table, bands = smooth_table(world, best=5), []
+    table = smooth_table(world, best=5)
     everywhere = np.arange(len(world.candidates))
 
     def moments():
@@ -151,10 +142,7 @@ def test_the_band_and_the_posterior_are_the_methods_own():
 
     for _ in range(8):
         search.step(table, noise)
-        index = search._path[-1][0]
-        bands.append([part[index] for part in moments()])
     release = search.finish(noise)
-    assert np.allclose(band_by_step(release), bands, atol=1e-9)
     cut, (mean, half_width) = slice_through_choice(release), moments()
     lambdas = [point["lambda"] for point in world.candidates.points]
     place = lambdas.index(release.value["hyperparameters"]["lambda"])
@@ -291,7 +279,6 @@ def test_what_no_release_holds_is_not_drawn(here, tables):
     release = run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger("sqlite:///ledger.db")).release
     assert release.facts["options"]["prior"] == "public"
     assert slice_through_choice(release) is None
-    assert band_by_step(release) == ()
 
 
 @pytest.mark.parametrize("kind", mostly_slow(METHODS, *installed("private_grid", "dp_hypo")))
@@ -323,7 +310,7 @@ def test_artifacts_survive_moving_the_folder(shown, here, store, tmp_path_factor
         assert all(place.startswith("mlruns/artifacts") for (place,) in places)
     if "model" in names:
         (version,) = client.search_model_versions("name = 'trial'")
-        assert version.tags["dpbo.release_id"] == release.release_id
+        assert version.run_id == run.info.run_id
         assert (new / version.source / "MLmodel").exists()
 
 

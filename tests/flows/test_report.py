@@ -90,12 +90,12 @@ def test_the_page_answers_six_questions_from_the_ledger_alone(dpbo, months, here
     people = told["people"]
     (study,) = people["studies"]
     quoted = study["quoted"]
-    for said in (score(quoted["value"]), interval(quoted["interval"]), study["change"].partition(": ")[2],
+    for said in (Quotable(**quoted).quoted, interval(quoted["interval"]), study["change"].partition(": ")[2],
                  study["why"][1:12], people["ends"], study["cost"], people["approved"], ASKER):  # fmt: skip
         assert said in page.text
-    assert people["approved"] == f"under the cap ε = 8, δ = 1e-05, set by {ASKER} on 2026-03-10"
-    assert f"Asked by {ASKER}. Approved {people['approved']}." in page.text
-    unnamed = "under the cap ε = 2, δ = 0, set on "  # as in a ledger of an earlier version
+    assert people["approved"] == f"of ε = 8, δ = 1e-05, set by {ASKER} on 2026-03-10"
+    assert f"Asked by {ASKER}. Budget {people['approved']}." in page.text
+    unnamed = "of ε = 2, δ = 0, set on "  # as in a ledger of an earlier version
     assert told["nothing yet"]["approved"].startswith(unnamed)
     assert (study["ship"], study["why"].partition(":")[0]) == (FIRST, f"{BETTER_TEXT}; {NOT_COMPARED}")
     assert study["next_step"] == COMPARE_HINT
