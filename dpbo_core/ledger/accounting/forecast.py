@@ -12,7 +12,7 @@ no rhythm, and is not expected again. Prices are those of the newest edition, ad
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -104,7 +104,7 @@ def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream
     return tuple(streams)
 
 
-def _with_reports(entries: tuple[Entry, ...]) -> Iterator[Entry]:
+def _with_reports(entries: Sequence[Entry]) -> Iterator[Entry]:
     """Yield the entries, each edition's report added to its choice, with which it was charged."""
     study_of = {entry.study: entry.study.removesuffix(REPORT_SUFFIX) for entry in entries}
     choices = {(entry.study, entry.edition) for entry in entries if study_of[entry.study] == entry.study}
