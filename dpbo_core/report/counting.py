@@ -39,7 +39,7 @@ from dpbo_core.report.histogram_cells import (
     with_groups,
 )
 from dpbo_core.study import StudySpec
-from dpbo_core.study.data_split import FileSplit, records_of, validation_parts
+from dpbo_core.study.data_split import FileSplit, records_of, scored_parts
 from dpbo_core.study.public_half import DataSplit, PublicHalf, counted_records
 
 _FILE_NAME_SHOWN = "a validation file"
@@ -202,7 +202,7 @@ class FileTable:
     def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
         """Return the sealed histogram of the records, read now, part by part in a folder; only after the charge."""
         spec, folder = self.split.spec, self.split.folder
-        parts, n_persons = validation_parts(spec, folder), spec.data.person_count
+        parts, n_persons = scored_parts(spec, folder, counter.preprocessing), spec.data.person_count
         if parts and n_persons is not None:
             return count_persons_of_parts(counter, parts, str(spec.privacy.person), n_persons, workers)
         if parts:
