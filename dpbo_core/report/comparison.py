@@ -13,10 +13,12 @@ d = 0. The champion is a saved model, or a column of predictions in the sensitiv
 that it is public, or that each prediction was made from its record alone.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +33,13 @@ from dpbo_core.mechanisms.noise import rehearse_draws
 from dpbo_core.methods.contract import Draws
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.releasing import averaged_facts
+from dpbo_core.models.estimator_trainer import with_cells
 from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.predicted import Predicted, PredictedColumns
 from dpbo_core.models.scores.declared import Numbers
 from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scores.pairs import PairScore
+from dpbo_core.models.scores.pairs import PairScore, check_two_classes
 from dpbo_core.models.scores.record import RecordScore
 from dpbo_core.models.scores.union import MARGIN_SCORES, RECORD_SCORES, MarginScore, Score
 from dpbo_core.models.scoring.in_memory import resealed
@@ -46,8 +49,20 @@ from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Sensitive, messages, sealed
 from dpbo_core.report import BETTER, COMPARED, COMPARISON, UNSURE, WORSE
 from dpbo_core.report.counting import Counter, FileTable
-from dpbo_core.report.difference import GUESSED_PSI, PairedSums, detectable
-from dpbo_core.report.evaluated_model import EvaluatedModel, estimator_of_file, file_model, read_model
+from dpbo_core.report.difference import (
+    GUESSED_PSI,
+    NoisedPairs,
+    PairedSums,
+    detectable,
+    detectable_by_pairs,
+)
+from dpbo_core.report.evaluated_model import (
+    ComparedModel,
+    EvaluatedModel,
+    estimator_of_file,
+    file_model,
+    read_model,
+)
 from dpbo_core.report.evaluation import EvaluationResult
 from dpbo_core.report.histogram_cells import (
     PERSON_WEIGHT,
@@ -55,8 +70,8 @@ from dpbo_core.report.histogram_cells import (
     Integers,
     ScoresOf,
     needed_columns,
-    only_needed,
 )
+from dpbo_core.report.ranked_pairs import N_SUMS, PairCounter, moved_by_a_unit, person_weight
 from dpbo_core.report.request import (
     EvaluationQuery,
     EvaluationRequest,
@@ -64,10 +79,11 @@ from dpbo_core.report.request import (
     digest_of_released,
     request_of,
 )
-from dpbo_core.study import StudySpec
+from dpbo_core.study import EvaluationSection, StudySpec
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.model import ModelSection
+from dpbo_core.study.named_score import score_of
 from dpbo_core.study.preconditions import check_accepted
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.query import PrivateQuery, charged, fingerprint_of, replay
@@ -83,6 +99,11 @@ ON_THESE_RECORDS = " on these records"
 EVIDENCE = Evidence(
     Standing.STANDARD, "the discrete Laplace mechanism on two sums, which one unit moves by 2 ranges together"
 )
+
+PAIR_EVIDENCE = Evidence(
+    Standing.STANDARD, "the discrete Laplace mechanism on four sums over pairs, which one unit moves by 4n together"
+)
+PAIRS = "pairs"  # what is compared where the score ranks
 
 
 @dataclass(frozen=True)
@@ -101,34 +122,12 @@ class DifferenceLevels(HistogramCells):
         raise TypeError("a difference is of two models")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ComparedModel:
-    """A model with the map to its rows and the study's score of it. Public."""
-
-    preprocessing: Preprocessing
-    model: Scorable
-    score: Score
-
-    def steps(self, table: Table, *, by_person: bool) -> Integers:
-        """Return each record's score in steps of G/2²⁴, (m,); by person whatever the records' order."""
-        encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
-        scored = self.model.order_independent_steps if by_person else self.model.steps
-        return scored(encoded, self.score)
-
-
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class DifferenceCounter(Counter):
     """Counts records by the level of their difference: cell 1 + L + d, as a report's records by their cells."""
 
     challenger: ComparedModel
     champion: ComparedModel
-
-    @classmethod
-    def of(cls, challenger: ComparedModel, champion: ComparedModel, levels: int) -> "DifferenceCounter":
-        """Return the counter of two models; tables are read as the one that takes a data frame needs them."""
-        reader = champion if champion.preprocessing.columns is not None else challenger
-        cells = DifferenceLevels((), levels)
-        return cls(reader.preprocessing, reader.model, cells, challenger=challenger, champion=champion)
 
     @property
     def levels(self) -> int:
@@ -142,7 +141,7 @@ class DifferenceCounter(Counter):
         )
         return 1 + self.levels + (difference * self.levels + GRID // 2) // GRID
 
-    def paired_sums(self, histogram: Integers, most: int) -> Integers:
+    def sums(self, histogram: Integers, most: int) -> Integers:
         """Return the sum S of signed levels and the sum N of absolute levels of a histogram, each clamped to
         ±`most`.
 
@@ -158,12 +157,22 @@ class DifferenceCounter(Counter):
 class ComparisonQuery(EvaluationQuery):
     """One comparison, before any model is trained."""
 
+    n_sums: ClassVar[int] = 2
+    differing: ClassVar[str] = "scores"
+    evidence: ClassVar[Evidence] = EVIDENCE
+
     @property
     def champion(self) -> str:
         """The champion's name as given: a folder, or a column of predictions."""
         if self.section.against is None:
             raise TypeError("no champion is named")
         return self.section.against
+
+    @property
+    def model(self) -> ModelSection:
+        """The study's [model], under the score that [evaluation] compares by."""
+        own = self.spec.model
+        return own if self.section.score is None else own.replace(score=self.section.score)
 
     @property
     def levels(self) -> int:
@@ -194,17 +203,21 @@ class ComparisonQuery(EvaluationQuery):
         column = self.champion.startswith(COLUMN)
         guarantee = super().plan(unlisted).guarantee
         named = {*guarantee.assumptions, (ROWWISE_PREDICTIONS if column else PUBLIC_MODELS).name}
-        stated = replace(guarantee, assumptions=tuple(sorted(named)), evidence=EVIDENCE)
-        return PrivacyPlan(stated, (self.mechanism(2).spend(DRAW),))
+        stated = replace(guarantee, assumptions=tuple(sorted(named)), evidence=self.evidence)
+        return PrivacyPlan(stated, (self.mechanism(self.n_sums).spend(DRAW),))
 
-    def draws(self, size: int) -> Draws:  # noqa: ARG002  two sums
-        """Return the one noise draw: its price, and the mechanism that noises S = Σ d and N = Σ |d| together.
-
-        d is a record's score under the challenger less its score under the champion. There are two sums whatever
-        the size.
-        """
-        mechanism = self.mechanism(2)
+    def draws(self, size: int) -> Draws:  # noqa: ARG002  there are as many sums whatever the size
+        """Return the one noise draw: its price, and the mechanism that noises all sums together."""
+        mechanism = self.mechanism(self.n_sums)
         return ((mechanism.spend(DRAW), mechanism),)
+
+    def counter(self, challenger: ComparedModel, champion: ComparedModel) -> "DifferenceCounter | PairCounter":
+        """Return the counter of two models; tables are read as the one that takes a data frame needs them."""
+        reader = champion if champion.preprocessing.columns is not None else challenger
+        cells = DifferenceLevels((), self.levels)
+        return DifferenceCounter(
+            reader.preprocessing, reader.model, cells, challenger=challenger, champion=champion
+        )
 
     def key_of(self, digest: str, champion: str) -> QueryKey:
         """Return the comparison's key in the ledger, for the models with these digests."""
@@ -215,24 +228,136 @@ class ComparisonQuery(EvaluationQuery):
             evaluation.fingerprint,
             champion,
             self.problem.score.score_range,
-            self.spec.model.score_name,
+            self.model.score_name,
         ]
         return replace(evaluation, fingerprint=fingerprint_of(asked), study=name, method=COMPARISON)
 
-    def sums(self, drawn: list[int]) -> PairedSums:
+    def sums(self, drawn: list[int]) -> PairedSums | NoisedPairs:
         """Return the two noised sums in units of the range, from what was drawn."""
         return paired(drawn, self.problem.n_averaged, self.mechanism(2).scale, self.weight, self.levels)
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """What a release states of how scores were compared, from which its intervals follow."""
+        return {"levels": self.levels}
+
+    def power(
+        self, counter: "DifferenceCounter | PairCounter", public: Callable[[], Table]
+    ) -> tuple[float | None, float]:
+        """How far the scores of public records differ, in units of the range, and the least difference that is
+        called better with 80% chance; None and a guess for a column, which public records lack.
+        """
+        psi: float | None = None
+        if not self.champion.startswith(COLUMN):
+            table = public()
+            _, absolute = counter.sums(counter.histogram(table), GRID * table.n_records)
+            psi = float(absolute) / (table.n_records * self.levels)
+        step = self.weight * self.levels
+        scale = self.mechanism(2).scale / step
+        n, guessed = self.problem.n_averaged, GUESSED_PSI if psi is None else psi
+        return psi, detectable(n, scale, guessed, exact=step == 1) * self.problem.score_range
+
+
+@dataclass(frozen=True)
+class PairComparisonQuery(ComparisonQuery):
+    """One comparison by how both models rank pairs of records."""
+
+    n_sums: ClassVar[int] = N_SUMS
+    differing: ClassVar[str] = "ranks"
+    evidence: ClassVar[Evidence] = PAIR_EVIDENCE
+
+    @property
+    def of_persons(self) -> bool:
+        """Whether each person counts once."""
+        return self.problem.n_persons is not None
+
+    @property
+    def weight(self) -> int:
+        """The integer weight w of one person where each counts once, else 1."""
+        return person_weight(self.problem.n_averaged) if self.of_persons else 1
+
+    @property
+    def moved(self) -> int:
+        """Return the ℓ₁ sensitivity of the four sums: Δ for each record that one person may have, or one person."""
+        records = 1 if self.of_persons else min(self.problem.max_records_per_person, self.problem.n_averaged)
+        return records * self._moved_by_one
+
+    @property
+    def _moved_by_one(self) -> int:
+        return moved_by_a_unit(self.problem.n_averaged, self.weight)
+
+    @property
+    def most(self) -> int:
+        """The largest that a sum or its noise's sensitivity may be."""
+        return max(self.moved, (self.problem.n_averaged * self.weight) ** 2)
+
+    def mechanism(self, size: int) -> LaplaceHistogram:
+        """Return the Laplace mechanism of the four sums; two units of its price are what one record moves."""
+        return replace(EvaluationQuery.mechanism(self, size), unit=2.0 / self._moved_by_one)
+
+    def sums(self, drawn: list[int]) -> NoisedPairs:
+        """Return the four noised sums, from what was drawn."""
+        return noised_pairs(
+            drawn, self.problem.n_averaged, self.mechanism(N_SUMS).scale, of_persons=self.of_persons
+        )
+
+    def counter(self, challenger: ComparedModel, champion: ComparedModel) -> PairCounter:
+        """Return the counter of the pairs of both models."""
+        reader = champion if champion.preprocessing.columns is not None else challenger
+        n = self.problem.n_averaged
+        return PairCounter(
+            reader.preprocessing,
+            challenger=challenger,
+            champion=champion,
+            n_units=n,
+            weight=self.weight,
+            of_persons=self.of_persons,
+        )
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """What a release states of how scores were compared, from which its intervals follow."""
+        return {"compared": PAIRS}
+
+    def power(
+        self, counter: "DifferenceCounter | PairCounter", public: Callable[[], Table]
+    ) -> tuple[float | None, float]:
+        """How far the ranks of public records differ, as a share of the other class, and the least difference that
+        is called better with 80% chance.
+        """
+        if not isinstance(counter, PairCounter):
+            raise TypeError("pairs have their own counter")
+        table = public()
+        labels = counter.challenger.ranks(table, by_person=False)[1]
+        P, Q = (max(1, int((labels == one).sum())) for one in (1, 0))
+        n, apart = P + Q, None
+        if not self.champion.startswith(COLUMN):
+            _, V, *_ = replace(counter, n_units=1, weight=1, of_persons=False).histogram(table).tolist()
+            apart = math.sqrt(V / (P * Q * n))
+        seen = self.sums([0] * N_SUMS)
+        return apart, detectable_by_pairs(seen, GUESSED_PSI if apart is None else apart, P / n)
 
 
 def paired(drawn: list[int], n_units: int, scale: float, weight: int, levels: int) -> PairedSums:
     """Return the two noised sums in units of the score's range, from whole steps of 1/(`weight`·`levels`)."""
     step = weight * levels
     total, absolute = (one if step == 1 else one / step for one in drawn)
-    return PairedSums(n_units, scale / step, total, absolute, exact=step == 1)
+    return PairedSums(n_units, scale / step, total, absolute, exact=step == 1, step=1.0 / step)
+
+
+def noised_pairs(drawn: list[int], n_units: int, scale: float, *, of_persons: bool) -> NoisedPairs:
+    """Return the four noised sums of a comparison by pairs, from what was drawn.
+
+    Raises:
+        ValueError: they are not four integers.
+    """
+    C, V, P, Q = map(int, drawn)
+    weight = person_weight(n_units) if of_persons else 1
+    return NoisedPairs(n_units, scale, (C, V, P, Q), weight, of_persons=of_persons)
 
 
 def difference_of(
-    sums: PairedSums, *, levels: int, G: float, per_unit: bool, margin: float | None
+    sums: PairedSums | NoisedPairs, *, levels: int, G: float, per_unit: bool, margin: float | None
 ) -> dict[str, Any]:
     """`value.difference`: challenger minus champion in units of the score, where more is better, with its verdict.
 
@@ -274,11 +399,7 @@ def verdict(interval: list[float], margin: float | None) -> str:
 def score_for(model: Scorable, section: ModelSection, score: Score) -> Score:
     """Return the study's score in the form that fits a model: of a margin, or of what an estimator predicts."""
     if isinstance(score, PairScore):
-        raise StudyInvalid(
-            f"two models cannot be compared by {section.score_name}",
-            cause="it counts pairs of records, and a comparison is of each record's two scores",
-            remedy="compare by a score of single records, such as the share of right predictions",
-        )
+        return score
     linear = isinstance(model, LinearModel)
     if isinstance(score, MarginScore if linear else RecordScore):
         return score
@@ -301,12 +422,14 @@ def champion_of(query: ComparisonQuery, folder: str | Path, own: Preprocessing) 
     Raises:
         StudyInvalid: it cannot be read, or has another target or other classes than the challenger.
     """
-    spec, score = query.spec, query.problem.score
+    spec, model_section, score = query.spec, query.model, query.problem.score
     if query.champion.startswith(COLUMN):
         name = query.champion.removeprefix(COLUMN)
-        model = Predicted(PredictedColumns((0,), regression=not own.classes), np.zeros(1))
-        scored = score_for(model, spec.model, score)
-        of_classes = bool(own.classes) and isinstance(scored, RecordScore) and scored.needs == "predict"
+        model: FittedEstimator = Predicted(PredictedColumns((0,), regression=not own.classes), np.zeros(1))
+        scored = score_for(model, model_section, score)
+        of_classes = bool(own.classes) and getattr(scored, "needs", "") == "predict"
+        if isinstance(scored, PairScore):
+            model, _ = with_cells(model, scored, np.zeros((1, 1)))
         columns = PredictionColumns.of([name], own.target, list(own.classes), of_classes=of_classes)
         return ComparedModel(columns, model, scored), f"column {name}", ""
     if query.champion.startswith(("models:/", "runs:/")):
@@ -318,7 +441,7 @@ def champion_of(query: ComparisonQuery, folder: str | Path, own: Preprocessing) 
     place = Path(folder) / query.champion
     final, digest = estimator_of_file(spec, folder, place) if place.suffix == SKOPS else read_model(place)
     evaluated = file_model(spec, folder, final)
-    scored = score_for(evaluated.model, spec.model, score)
+    scored = score_for(evaluated.model, model_section, score)
     if final.classes != own.classes:
         raise StudyInvalid(
             "the champion predicts other classes than the study's model",
@@ -331,26 +454,17 @@ def champion_of(query: ComparisonQuery, folder: str | Path, own: Preprocessing) 
             cause="they were trained on tables with other columns or types",
             remedy='write the champion\'s predictions into a column, and name it: against = "column:NAME"',
         )
-    return _compared(evaluated, spec.model, scored), digest, evaluated.unlisted
+    return ComparedModel.of(evaluated, model_section, scored), digest, evaluated.unlisted
 
 
 def check_champion(query: EvaluationQuery, public: PublicHalf, folder: str | Path) -> None:
     """Refuse a champion as its comparison would, by public facts alone; nothing is trained."""
-    ask, table = (
-        ComparisonQuery(query.spec, public.problem, query.epsilon, query.section),
-        FileTable(FileSplit(query.spec, folder)),
-    )
+    ask, table = comparison_of(query, public), FileTable(FileSplit(query.spec, folder))
     champion, _, unlisted = champion_of(ask, folder, public.preprocessing)
     unlisted = unlisted or public.problem.unlisted
     check_accepted(accepting(query.spec), ask.plan(unlisted), unlisted)
     for fitted in (public.preprocessing, champion.preprocessing):
         check_header(query, table, public, None, needed_columns(fitted))
-
-
-def _compared(evaluated: EvaluatedModel, section: ModelSection, score: Score) -> ComparedModel:
-    """Return a model that predicts each row by itself, checked on public rows."""
-    model = evaluated.predicting_by_row(section, score) if isinstance(score, RecordScore) else evaluated.model
-    return ComparedModel(evaluated.preprocessing, model, score)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -359,7 +473,7 @@ class OpenComparison:
 
     request: EvaluationRequest
     ask: ComparisonQuery
-    counter: DifferenceCounter
+    counter: DifferenceCounter | PairCounter
     key: QueryKey
     digests: tuple[str, str]
     unlisted: str
@@ -374,11 +488,11 @@ class OpenComparison:
     def between(cls, request: EvaluationRequest, evaluated: EvaluatedModel, run: Run) -> "OpenComparison":
         """Prepare the comparison of an evaluated model with the champion that [evaluation] names."""
         query, public = request.query, request.public
-        ask = ComparisonQuery(query.spec, public.problem, query.epsilon, query.section)
-        scored = score_for(evaluated.model, query.spec.model, public.problem.score)
-        challenger = _compared(evaluated, query.spec.model, scored)
+        ask = comparison_of(query, public)
+        scored = score_for(evaluated.model, ask.model, ask.problem.score)
+        challenger = ComparedModel.of(evaluated, ask.model, scored)
         champion, digest, unlisted = champion_of(ask, run.folder, challenger.preprocessing)
-        counter = DifferenceCounter.of(challenger, champion, ask.levels)
+        counter = ask.counter(challenger, champion)
         key = ask.key_of(request.digest, digest)
         opened = cls(request, ask, counter, key, (request.digest, digest), unlisted or evaluated.unlisted)
         check_accepted(accepting(query.spec), ask.plan(opened.unlisted), opened.unlisted)
@@ -389,41 +503,32 @@ class OpenComparison:
             raise StudyInvalid(
                 "the sums of so many persons are no 64-bit integers", remedy="compare on fewer persons"
             )
-        rehearse_draws(ask.draws(2))
+        rehearse_draws(ask.draws(ask.n_sums))
         return opened
 
     @property
     def query(self) -> PrivateQuery:
         """The comparison as a query to charge, at its price."""
-        return self.ask.priced(self.key, self.ask.plan(self.unlisted), self.request.table.split.sources(), 2)
+        return self.ask.priced(
+            self.key, self.ask.plan(self.unlisted), self.request.table.split.sources(), self.ask.n_sums
+        )
 
-    @property
-    def psi(self) -> float | None:
-        """Return ψ, the two scores' mean absolute difference on public records in units of the range, or None."""
-        if self.ask.champion.startswith(COLUMN):
-            return None
-        table, _ = training_table(self.ask.spec, self.request.folder, self.counter.preprocessing)
-        _, absolute = self.counter.paired_sums(self.counter.histogram(table), GRID * table.n_records)
-        return float(absolute) / (table.n_records * self.counter.levels)
-
-    @property
-    def detectable(self) -> float:
-        """The least difference that is called better with 80% chance, in units of the score."""
-        ask, psi = self.ask, self.psi
-        scale = ask.mechanism(2).scale / (ask.weight * ask.levels)
-        exact = ask.weight * ask.levels == 1
-        least = detectable(ask.problem.n_averaged, scale, GUESSED_PSI if psi is None else psi, exact=exact)
-        return least * ask.problem.score_range
+    @cached_property
+    def power(self) -> tuple[float | None, float]:
+        """How far the models differ on public records (None without), and the least difference that is shown."""
+        spec, folder, fitted = self.ask.spec, self.request.folder, self.counter.preprocessing
+        return self.ask.power(self.counter, lambda: training_table(spec, folder, fitted)[0])
 
     @property
     def power_in_words(self) -> str:
         """What the comparison can show, in a sentence."""
-        ask, psi, least = self.ask, self.psi, self.detectable
+        ask, (differ, least) = self.ask, self.power
         asked = f"{ask.problem.n_averaged:,} {ask.problem.counted} at ε = {ask.epsilon:g}"
         if least >= ask.problem.score_range:
             return f"no difference, from {asked}"
-        differ = f"{GUESSED_PSI:.0%} is assumed" if psi is None else f"{psi:.1%} on the public records"
-        return f"a difference of {least:.2g} with 80% chance, from {asked}, where the scores differ by {differ}"
+        often = f"{GUESSED_PSI:.0%} is assumed" if differ is None else f"{differ:.1%} on the public records"
+        where = f"where the {ask.differing} differ by {often}"
+        return f"a difference of {least:.2g} with 80% chance, from {asked}, {where}"
 
     def expected_json(self) -> dict[str, Any]:
         """Return the price of the comparison and what it can show, as plain JSON."""
@@ -431,8 +536,8 @@ class OpenComparison:
         return {
             "guarantee": plan.guarantee.to_json(),
             "spends": [spend.to_json() for spend in plan.spends],
-            "detectable": self.detectable,
-            "differ": self.psi,
+            "detectable": self.power[1],
+            "differ": self.power[0],
         }
 
     def recorded(self, context: QueryContext) -> EvaluationResult | None:
@@ -449,7 +554,7 @@ class OpenComparison:
         def exact() -> Sensitive[Integers]:
             """Return the sealed sums."""
             counts = self.request.table.count(self.counter, context.workers)
-            return resealed(counts, lambda table: self.counter.paired_sums(table, ask.most))
+            return resealed(counts, lambda table: self.counter.sums(table, ask.most))
 
         drawn = charge.draw(spend, mechanism, exact, message=messages(*self.request.table.tells))["draw"]
         value = sealed(lambda: self._value(drawn))
@@ -461,7 +566,7 @@ class OpenComparison:
         per_unit = problem.n_persons is not None or problem.max_records_per_person == 1
         difference = difference_of(
             self.ask.sums(drawn),
-            levels=self.ask.levels,
+            levels=self.ask.form.get("levels", 1),
             G=problem.score_range,
             per_unit=per_unit,
             margin=self.ask.section.margin,
@@ -477,9 +582,9 @@ class OpenComparison:
             "model_digest": challenger,
             "champion": "predictions" if self.ask.champion.startswith(COLUMN) else "of a file",
             "champion_digest": champion,
-            "score": self.ask.spec.model.score_name,
+            "score": self.ask.model.score_name,
             "score_range": problem.score_range,
-            "levels": self.ask.levels,
+            **self.ask.form,
             "margin": self.ask.section.margin,
             **averaged_facts(problem),
             "optimism": "the challenger was chosen with the help of these records, which no interval covers"
@@ -494,10 +599,27 @@ def accepting(spec: StudySpec) -> StudySpec:
     return spec.replace(accepts=tuple(dict.fromkeys((*spec.accepts, *beside))))
 
 
+def comparison_of(query: EvaluationQuery, public: PublicHalf) -> ComparisonQuery:
+    """Return the comparison that an evaluation asks for, by the score that it names, or the study's."""
+    ask = _comparison(query.spec, public.problem, query.epsilon, query.section)
+    if isinstance(ask.problem.score, PairScore):
+        check_two_classes(ask.model.score_name, len(public.preprocessing.classes), instead=())
+    return ask
+
+
+def _comparison(spec: StudySpec, problem: Problem, epsilon: float, section: EvaluationSection) -> ComparisonQuery:
+    if section.score is not None:
+        problem = replace(problem, score=score_of(spec.model.replace(score=section.score)))
+    kind = PairComparisonQuery if isinstance(problem.score, PairScore) else ComparisonQuery
+    return kind(spec, problem, epsilon, section)
+
+
 def query_of(spec: StudySpec, problem: Problem, epsilon: float | None) -> EvaluationQuery:
     """Return the report or the comparison that a study's [evaluation] asks for, at `epsilon` unless None."""
-    compares = spec.evaluation is not None and spec.evaluation.against is not None
-    return (ComparisonQuery if compares else EvaluationQuery).of(spec, problem, epsilon)
+    query = EvaluationQuery.of(spec, problem, epsilon)
+    if query.section.against is None:
+        return query
+    return _comparison(spec, problem, query.epsilon, query.section)
 
 
 def own_comparison(ready: ReadyStudy, query: EvaluationQuery, evaluated: EvaluatedModel) -> PrivateQuery:
@@ -519,10 +641,15 @@ def difference_stated(release: Release) -> dict[str, Any]:
     """
     facts, (spend,) = release.facts, release.spends
     persons = facts.get("n_persons")
+    n_units = facts["n_validation"] if persons is None else persons
+    per_unit = persons is not None or facts["max_records_per_person"] == 1
+    stated = partial(difference_of, G=score_range(release), per_unit=per_unit, margin=facts["margin"])
+    if facts.get("compared") == PAIRS:
+        weight = 1 if persons is None else person_weight(persons)
+        scale = spend.noise_scale * moved_by_a_unit(n_units, weight) / 2.0
+        return stated(noised_pairs(release.value["sums"], n_units, scale, of_persons=persons is not None), levels=1)
     levels, weight = facts["levels"], 1 if persons is None else PERSON_WEIGHT
     if levels not in (1, FINE) or len(release.value["sums"]) != 2:
         raise ValueError("levels")
-    n_units = facts["n_validation"] if persons is None else persons
     sums = paired(release.value["sums"], n_units, spend.noise_scale * levels * weight, weight, levels)
-    per_unit = persons is not None or facts["max_records_per_person"] == 1
-    return difference_of(sums, levels=levels, G=score_range(release), per_unit=per_unit, margin=facts["margin"])
+    return stated(sums, levels=levels)
