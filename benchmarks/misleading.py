@@ -49,7 +49,7 @@ from benchmarks.shifted_tasks import (
     whole,
 )
 from dpbo_core.methods import method_named
-from dpbo_core.methods.advice.choosing import recommendation
+from dpbo_core.methods.advice import recommendation
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.public_search import doubt, pairing, public_differences, search_on_public_data
