@@ -27,17 +27,16 @@ Pairs of records (`NoisedPairs`), as in an AUC:
 | w | `weight` | of one unit: 1 of a record, of a person as much for all of that person's records | integer |
 | H_u | — | Σd of the pairs of unit u with all others | steps of w² |
 | C, V | `drawn` | ½ΣH_u and ΣH_u², as 2C and V/(nw²), of persons V/(2nw²); noised | integers |
-| P, Q | `drawn` | records of each class, times κ = ⌊n/4⌋, in steps of w; noised | integers |
+| P, Q | `drawn` | records of each class, by their weights, times κw, κ = ⌊n/4⌋; noised | integers |
 | b | `scale` | of all four, Δ/ε, Δ = 4nw² + 1 (`ranked_pairs`) | scalar |
 | θ | — | E[Σd of two units] / E[number of pairs of two units]: the difference of the AUCs | [−1, 1] |
 
-C − θPQ is a U-statistic with mean 0, whose variance is that of its projection ΣH_u (Hoeffding 1948; DeLong 1988): at
-most E V, for records of given classes. Of persons H_u − θM_u stands for H_u, M_u ≤ nw² the pairs of u.
-`interval` keeps θ if both tails of C − θPQ exceed half of what is left of 10%: the normal law of the projection
-convolved with the noise of C, the noise of PQ as one more variance. V is bounded from above as if its n terms were
-independent (error `V_ERROR`), so that never less than some four units' worth of variance is allowed for. That the
-projection is normal is asymptotic: `docs/tables/intervals.txt` has what the intervals hold, few records of a class
-included.
+C − θPQ is a U-statistic with mean 0 and the variance of its projection ΣH_u (Hoeffding 1948; DeLong 1988), at most
+E V for records of given classes. Of persons H_u − θM_u stands for H_u, M_u ≤ nw² the pairs of u. `interval`
+keeps θ if both tails of C − θPQ exceed half of what is left of 10%: the normal law of the projection convolved with
+the noise of C, the noise of PQ as one more variance. V is bounded from above as if its n terms were independent
+(error `V_ERROR`), so that the variance of some four units is always allowed for. That the projection is normal is
+asymptotic: `benchmarks.champion` has what the intervals hold, with few records of a class too.
 """
 
 import math
@@ -51,7 +50,7 @@ from scipy.special import log_ndtr, ndtr
 Reals = NDArray[np.float64]
 ERROR, PSI_ERROR = 0.1, 0.008  # 1 − confidence, and the part of it for ψ
 V_ERROR = 0.02  # the part of it for V
-CLASS_ERROR = 0.001  # chance that noise alone is a class large enough to be compared by
+CLASS_ERROR = 0.01  # chance that noise alone is a class large enough to be compared by
 TAIL = (ERROR - PSI_ERROR) / 2.0
 POWER_DEVIATIONS = 0.8416  # standard normal quantile of 80%
 GUESSED_PSI = 0.1  # where nothing public says how often the models differ
@@ -68,7 +67,7 @@ def noised_tail(at: float, scale: float, log_mgf: Reals) -> float:
     Each cell of Z counts at its upper end, so that the bound is rounded up.
 
     Args:
-        at: the sum that was drawn, less one step of discrete noise, which is no larger than Laplace noise and a step.
+        at: the sum that was drawn, less a step of discrete noise, which exceeds Laplace noise by no more.
         scale: of Z.
         log_mgf: at least log E e^{hX}, at each h of `H`.
     """
@@ -249,8 +248,8 @@ class NoisedPairs:
             V: of C; 0 for what these very records have.
             error: that no smaller difference exceeds.
         """
-        n, noise, pairs = self.n_units, self.scale / (self.kappa * self.weight), self._pairs
-        P, Q = (one / (self.kappa * self.weight) for one in self.drawn[2:])
+        n, of_one, pairs = self.n_units, self.kappa * self.weight**2, self._pairs
+        P, Q, noise = (one / of_one for one in (*self.drawn[2:], self.scale))
         if min(P, Q) <= noise * math.log(2.0 / CLASS_ERROR):
             return -1.0
         moved = self.weight**2 * noise * math.sqrt(2.0 * (P**2 + Q**2 + noise**2))  # of PQ by its noise
@@ -266,7 +265,7 @@ class NoisedPairs:
     @property
     def _pairs(self) -> float:
         """The noised number of pairs, in steps of w²."""
-        return self.drawn[2] * self.drawn[3] / self.kappa**2
+        return self.drawn[2] * self.drawn[3] / (self.kappa * self.weight) ** 2
 
 
 def classes_factor(n_units: int) -> int:
@@ -315,7 +314,7 @@ def detectable_by_pairs(pairs: NoisedPairs, apart: float, share: float) -> float
     whole, alike = n * w * w, share * (1.0 - share)
     V = apart**2 * alike * n * whole**2
     drawn_V = round(V / (whole * (2.0 if pairs.of_persons else 1.0)))
-    classes = [round(pairs.kappa * w * n * one) for one in (share, 1.0 - share)]
+    classes = [round(pairs.kappa * w * w * n * one) for one in (share, 1.0 - share)]
 
     def shows(theta: float) -> bool:
         C = theta * alike * n * whole - POWER_DEVIATIONS * math.sqrt(V + 0.5 * pairs.scale**2)

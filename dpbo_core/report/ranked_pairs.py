@@ -6,10 +6,10 @@
 | R_i | — | Σ over the other units' records of the other class of 2d, d in [−1, 1] | (m,) integers |
 | H_u | — | ½Σ w_i R_i over the records of unit u | (n,) in steps of w² |
 | 2C, V | `_sums` | ΣH_u, and ⌊ΣH_u²/(cnw²)⌋; c = 1 of records, 2 of persons | integers |
-| κP, κQ | `_sums` | κ = ⌊n/4⌋ times the weights of both classes | integers |
+| κwP, κwQ | `_sums` | κ = ⌊n/4⌋; the weights of both classes | integers |
 | Δ | `moved_by_a_unit` | 4nw² + 1, for each replaced record, or for one replaced person | integer |
 
-*All four move by Δ at most, in ℓ₁.* Per w² and for C, ΣH²/2cn, κP/2, κQ/2; doubled, a floor adds 1. Unit u has
+*All four move by Δ at most, in ℓ₁.* Per w² and for C, ΣH²/2cn, κP/2 and κQ/2; doubled, a floor adds 1. Unit u has
 M = Σm(u, v) pairs, and |h| ≤ m. Replacing u moves C by s ≤ M + M′, its own square by s(2max(M, M′) − s), and any
 other H_v, |H_v| ≤ M_v, by at most m + m′. The sum is largest at s = M + M′. *Records* (c = 1): of the same class,
 with Q of the other one, 2Q + 4PQ/2n ≤ 2Q(2 − Q/n) ≤ 2n; of another class, with N = n − 1 others,
@@ -41,7 +41,7 @@ from dpbo_core.report.evaluated_model import ComparedModel
 from dpbo_core.report.histogram_cells import Integers, PersonCells
 
 N_SUMS = 4
-UNREAD = 0  # code of a record that is in no pair
+NO_PAIR = 0  # code of a record that is in no pair
 LARGEST_SUM = 60  # binary digits of n²w²
 
 
@@ -102,20 +102,20 @@ class PairCounter(TableCounter):
         return sums
 
     def codes(self, table: Table, *, by_person: bool) -> Integers:
-        """Return a number for each record, (m,): of its class and its cell under each model; `UNREAD` without."""
+        """Return a number for each record, (m,): of its class and its cell under each model; `NO_PAIR` without."""
         (a, labels), (b, others) = (
             one.ranks(table, by_person=by_person) for one in (self.challenger, self.champion)
         )
         B = self.challenger.n_cells
         read = (labels == others) & ((labels == 0) | (labels == 1))
-        return np.where(read, 1 + (labels * B + a) * B + b, UNREAD)
+        return np.where(read, 1 + (labels * B + a) * B + b, NO_PAIR)
 
     def _of_codes(self, codes: Integers) -> Integers:
         return self._sums(codes, np.ones(len(codes), dtype=np.int64), np.arange(len(codes), dtype=np.int64))
 
     def _sums(self, codes: Integers, weights: Integers, owners: Integers) -> Integers:
-        """Return 2C, V, κP and κQ, (4,), of records with these codes, weights and units."""
-        read = codes != UNREAD
+        """Return 2C, V, κwP and κwQ, (4,), of records with these codes, weights and units."""
+        read = codes != NO_PAIR
         codes, weights, owners = codes[read] - 1, weights[read], owners[read]
         B, n, w = self.challenger.n_cells, self.n_units, self.weight
         second, models = codes // B**2 == 1, (codes // B % B, codes % B)
@@ -126,7 +126,7 @@ class PairCounter(TableCounter):
         twice_H = np.zeros(int(owners.max(initial=-1)) + 1, dtype=np.int64)
         np.add.at(twice_H, owners, weights * R)
         V = sum(one * one for one in twice_H.tolist()) // (4 * (2 if self.of_persons else 1) * n * w * w)
-        classes = [classes_factor(n) * int(weights[these].sum()) for these in (second, ~second)]
+        classes = [classes_factor(n) * w * int(weights[these].sum()) for these in (second, ~second)]
         return np.array([int((weights * R)[second].sum()), V, *classes], dtype=np.int64)
 
     def _above(

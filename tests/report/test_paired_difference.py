@@ -24,7 +24,8 @@ from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.privacy.release import Release, bounded_score, score_interval
 from dpbo_core.report import BETTER, UNSURE, WORSE
 from dpbo_core.report.certified import CERTIFIED
-from dpbo_core.report.comparison import OpenComparison, paired, verdict
+from dpbo_core.report.comparison import OpenComparison
+from dpbo_core.report.comparison_query import paired, verdict
 from dpbo_core.report.difference import PairedSums, detectable
 from dpbo_core.report.evaluated_model import estimator_of_file
 from dpbo_core.study import StudySpec

@@ -11,7 +11,7 @@ from test_paired_difference import NOISELESS, M, clinic, compared, ledger  # noq
 
 from dpbo_core.data.people import person_identifier
 from dpbo_core.errors import CertificateFalse
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.models.scores.roc_auc import RocAuc
@@ -70,7 +70,7 @@ def by_hand(people, n, weight, c):
                 classes[1 - one[0]] += weight // len(records)
     kappa = classes_factor(n)
     V = sum(one**2 for one in twice_H) // (4 * c * n * weight**2)
-    return [sum(twice_H) // 2, V, kappa * classes[0], kappa * classes[1]]
+    return [sum(twice_H) // 2, V, kappa * weight * classes[0], kappa * weight * classes[1]]
 
 
 def test_the_sums_are_those_of_all_pairs_of_records_and_of_persons():
@@ -120,6 +120,7 @@ def test_one_person_moves_the_four_sums_by_their_sensitivity_at_most():
             rest = {f"p{u}": person() for u in range(n - 1 + surplus)}
             sums = [of_people({**rest, f"new {one}": person()}, n, weight) for one in range(12)]
             sums.append(of_people(rest, n, weight))
+            assert max(int(one[2] + one[3]) for one in sums) <= classes_factor(n) * n * weight**2
             apart = np.array([[int(a) - int(b) for a, b in zip(x, y, strict=True)] for x in sums for y in sums])
             assert np.abs(apart).sum(axis=1).max() <= moved_by_a_unit(n, weight)
     assert (person_weight(100), person_weight(2**20)) == (2**23, 2**10)
@@ -190,7 +191,8 @@ def test_a_noised_difference_of_aucs_is_one_spend_that_a_certificate_recomputes(
 
 def test_too_few_of_a_class_say_nothing_and_a_verdict_follows_the_interval():
     kappa = classes_factor(200)
-    assert NoisedPairs(200, 801.0, (40, 20, 3 * kappa, 190 * kappa)).interval == (-1.0, 1.0)
+    assert NoisedPairs(200, 801.0, (40, 20, 60 * kappa, 140 * kappa)).noise_interval == (-1.0, 1.0)
+    assert NoisedPairs(200, 401.0, (40, 20, 60 * kappa, 140 * kappa)).noise_interval[0] > -0.2
     clear = NoisedPairs(2000, 2000.0, (160_000, 300, 600 * 500, 1400 * 500))
     low, high = clear.interval
     assert 0.0 < low < 160_000 / (2 * 600 * 1400) < high < 0.3
