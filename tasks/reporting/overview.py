@@ -284,7 +284,8 @@ def _ship(newest: Release | None, alarms: Sequence[str]) -> tuple[str, str]:
         return NO_VERDICT, "the release states no score that has a baseline"
     if COMPARED in newest.value:
         difference = newest.value[COMPARED]
-        beside = f"{word} than the model in use on {newest.released_at[:10]}" if word in (BETTER, WORSE) else word
+        than = " whether it is better" * (word == UNSURE)
+        beside = f"{word}{than} than the model in use on {newest.released_at[:10]}"
         ends = "" if difference["interval"] is None else f" ({interval(difference['interval'])})"
         numbers = f": by {difference['value']:.4f}{ends} in {newest.facts['score']}"
     else:

@@ -139,7 +139,7 @@ def report_page(folder: Path) -> Path:
         tables["study"] |= {"name": "screening", "edition": f"{day:%Y-%m-%d}"}
         released(ledger, tables | {"evaluation": {"epsilon": 1.0}}, day)
     newest = ledger.editions("screening")[-1].release
-    old = replace(newest, value=newest.value | {"hyperparameters": {"lambda": 10.0}})  # of the model in use
+    old = replace(newest, value=newest.value | {"hyperparameters": {"lambda": 1000.0}})  # of the model in use
     FinalModel.of_release(StudySpec.from_dict(tables), folder, old).save(folder / "old")
     compared = {"epsilon": 0.5, "against": str(folder / "old"), "accepts": ["public_models"]}
     released(ledger, tables | {"evaluation": compared}, day + timedelta(hours=2))

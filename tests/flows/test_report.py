@@ -12,7 +12,7 @@ from test_evaluation import in_an_interval
 from test_paired_difference import clinic, weak
 from test_show import every_kind  # noqa: F401  a fixture
 
-from dpbo.tasks.reporting.document import interval, score
+from dpbo.tasks.reporting.document import interval
 from dpbo.tasks.reporting.overview import (
     COMPARE_HINT,
     FIRST,
@@ -99,7 +99,7 @@ def test_the_page_answers_six_questions_from_the_ledger_alone(dpbo, months, here
     assert told["nothing yet"]["approved"].startswith(unnamed)
     assert (study["ship"], study["why"].partition(":")[0]) == (FIRST, f"{BETTER_TEXT}; {NOT_COMPARED}")
     assert study["next_step"] == COMPARE_HINT
-    assert study["cost"] == "ε 1.5 for edition 2026-05; 5 charges so far, which together cost what the budget shows"
+    assert study["cost"] == "ε 1 + 0.5 for edition 2026-05, with its reports; 5 charges so far"
     assert told["nothing yet"]["studies"] == []
     assert "Dataset nothing yet" in page.text
     assert page.pictures == 3 + 2  # a bar for each dataset, a trend for each study
@@ -158,8 +158,8 @@ def test_a_comparison_with_the_model_in_use_says_whether_to_ship(tmp_path):
         difference = compared.release.value["difference"]
         word = difference["verdict"]
         assert study.ship == {BETTER: YES, WORSE: NO}.get(word, UNSURE)
-        beside = f"{word} than the model in use on {compared.release.released_at[:10]}"
-        beside = beside if word in (BETTER, WORSE) else word
+        than = " whether it is better" * (word == UNSURE)
+        beside = f"{word}{than} than the model in use on {compared.release.released_at[:10]}"
         assert study.why.startswith(f"{beside}: by {difference['value']:.4f} (")
         assert in_an_interval(difference["interval"]) in study.why
         assert study.next_step == next_step(compared.release)
@@ -184,6 +184,13 @@ def test_an_edition_is_better_only_where_intervals_are_apart():
     picture = trend_picture(numbers(0.80, 0.83, width=0.02))
     assert picture.count("<circle") == 2
     assert "edition 1: 0.8300 (0.810 to 0.850)" in picture
+
+
+def test_a_score_at_the_end_of_its_range_is_quoted_as_at_least():
+    of = ("noise alone", "evaluation", "1", "2026-01-01")
+    told = [Quotable("accuracy", value, (0.97, 1.0), *of).quoted for value in (1.0, 0.98)]
+    assert told == ["0.970 or more", "0.9800"]
+    assert Quotable("mean absolute error", 1.0, (0.97, 1.0), *of, greater_is_better=False).quoted == "1.0000"
 
 
 def test_everything_that_was_released_is_reported(dpbo, every_kind):  # noqa: F811
