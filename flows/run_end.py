@@ -107,7 +107,7 @@ def one_line(result: "StudyResult | EvaluationResult") -> str:
     """Return the release in a line, for a run's state message: its first figures and strongest answers."""
     document = release_document(result.release)
     figures = [f"{row[0]} {row[1]}" for table in document.short_tables[:1] for row in table.rows]
-    answers = [f"{fact.name} {fact.strong}" for fact in document.answers if fact.strong]
+    answers = [f"{fact.name} {fact.strong}" for fact in document.verdict_first if fact.strong]
     again = " (released before; nothing was spent now)" if result.replayed else ""
     return printable(f"edition {result.release.edition}: {', '.join((*figures, *answers))}{again}")
 
