@@ -12,7 +12,7 @@ records, so that half of the error is shared). It is of the same population (ali
 by half of its own amplitude (apart), or by one and a half of it (misleading).
 Methods run as they are, on the table of scores, at ε = 1; the validation set's size sets the noise; trajectories
 and shortlists, which are slow, on three landscapes in ten. The outcome replaces
-dpbo_core/methods/advice/expected_loss.csv, its losses in units of 1e-5 of the score's range, and is printed in
+dpbo_core/methods/expected_loss.csv, its losses in units of 1e-5 of the score's range, and is printed in
 docs/tables/calibration.txt.
 """
 
@@ -29,7 +29,7 @@ import numpy as np
 
 from benchmarks.compare.rivals import run_on
 from benchmarks.compare.tasks import ScoreTable, on_table
-from dpbo_core.methods.advice.expected_loss import (
+from dpbo_core.methods.expected_loss import (
     AGREEMENT_DEGREES,
     TABLE_FILE,
     TABLE_RECORDS,

@@ -27,8 +27,7 @@ from benchmarks.rows import Row, main, missing
 from benchmarks.timing import seconds
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.accounting.account import balances
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget, balances
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.schema import RESERVATIONS

@@ -34,8 +34,8 @@ from benchmarks.compare.rivals import Forgetful, Outcome, outcome_of
 from benchmarks.compare.tasks import Place, TableScorer, on_table
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods import method_named
-from dpbo_core.methods.advice.choosing import recommendation
-from dpbo_core.methods.advice.expected_loss import expected
+from dpbo_core.methods.advice import recommendation
+from dpbo_core.methods.expected_loss import expected
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.problem import Problem

@@ -33,7 +33,7 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.rows import Row, main
 from dpbo.features.watch.looks import look_once
-from dpbo.flows.requested_study import edition_at
+from dpbo.flows.private_flow import edition_at
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.account import Account

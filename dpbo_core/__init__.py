@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpbo_core.errors import NoScoresLeft as NoScoresLeft
     from dpbo_core.errors import Sealed as Sealed
     from dpbo_core.errors import StudyInvalid as StudyInvalid
-    from dpbo_core.ledger.accounting.budget import PrivacyBudget as PrivacyBudget
+    from dpbo_core.ledger.accounting.account import PrivacyBudget as PrivacyBudget
     from dpbo_core.ledger.ledger import PrivacyLedger as PrivacyLedger
     from dpbo_core.ledger.outside_spends import Budget as Budget
     from dpbo_core.privacy.release import Release as Release
@@ -57,7 +57,7 @@ _HOME = {
     "LedgerDamaged": "errors",
     "NoBudget": "errors",
     "NoScoresLeft": "errors",
-    "PrivacyBudget": "ledger.accounting.budget",
+    "PrivacyBudget": "ledger.accounting.account",
     "PrivacyLedger": "ledger.ledger",
     "PrivateSearch": "sklearn_api.private_search",
     "PrivateSelection": "sklearn_api.private_selection",

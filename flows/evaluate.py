@@ -4,20 +4,26 @@ from dataclasses import replace
 from typing import cast
 
 from dpbo.flows.champion import local_champion
-from dpbo.flows.plain_output import announce_stage
-from dpbo.flows.prefect_page import name_run, tags_of, wait_until_recorded, with_message
 from dpbo.flows.prefect_runtime.liveness import is_alive
-from dpbo.flows.private_flow import PrivateFlow
-from dpbo.flows.publishing import UNNAMED_RUN_WARNING, name_outcome, publish_release
-from dpbo.flows.refusals import failed_run
-from dpbo.flows.requested_study import study_of
-from dpbo.flows.results import Evaluated as Evaluated
+from dpbo.flows.private_flow import Evaluated as Evaluated
+from dpbo.flows.private_flow import PrivateFlow, study_of
+from dpbo.flows.run_end import (
+    UNNAMED_RUN_WARNING,
+    failed_run,
+    name_outcome,
+    name_run,
+    publish_release,
+    tags_of,
+    wait_until_recorded,
+    with_message,
+)
+from dpbo.flows.terminal import announce_stage
 from dpbo.flows.workers.scorers import DaskWorkers, workers
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused
 from dpbo.tasks.queries import evaluate, prepare
-from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import log_comparison, log_repaired
+from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo_core.errors import BudgetRefused, DpboError
 from dpbo_core.privacy.release import Release
 from dpbo_core.report import COMPARED

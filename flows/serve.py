@@ -26,22 +26,19 @@ from prefect.schedules import Cron, Interval
 from prefect.states import Cancelled, Completed
 from prefect.utilities.services import critical_service_loop
 
-from dpbo.flows.prefect_page import one_line, slug
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, follow
-from dpbo.flows.prefect_runtime.prefect_process import answers
+from dpbo.flows.prefect_runtime.run_server import answers
 from dpbo.flows.prefect_runtime.schedule_server import POLL_INTERVAL_S, ScheduleServer, loopback_server
 from dpbo.flows.prefect_runtime.settings import prefect_settings, refuse_folder_settings
-from dpbo.flows.private_flow import PrivateFlow
-from dpbo.flows.refusals import BUDGET, ended, failed_run, state_name
-from dpbo.flows.requested_study import check_fields, edition_at, scheduled_study
-from dpbo.flows.spend_consent import consent
+from dpbo.flows.private_flow import PrivateFlow, check_fields, consent, edition_at, scheduled_study
+from dpbo.flows.run_end import BUDGET, ended, failed_run, one_line, slug, state_name
 from dpbo.flows.stores import STORES_FOLDER, Stores
 from dpbo.flows.tune import tune
 from dpbo.tasks import policies
 from dpbo_core.errors import DpboError
-from dpbo_core.ledger.accounting.edition_price import Price
+from dpbo_core.ledger.accounting.admission import Price
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.name_patterns import is_pattern
+from dpbo_core.ledger.sources import is_pattern
 from dpbo_core.report.study_price import price_of
 from dpbo_core.study import StudySpec
 from dpbo_core.study.preconditions import approve_study, check_step_times, refuse_beside

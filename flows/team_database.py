@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from dpbo_core.errors import DpboError
-from dpbo_core.ledger.address import TEAM_SETTING, team_address
-from dpbo_core.ledger.postgres_timeouts import patient_url
+from dpbo_core.ledger.address import TEAM_SETTING, patient_url, team_address
 
 PREFECT_SETTING = "PREFECT_API_DATABASE_CONNECTION_URL"
 CREATION_LOCK = 0x6470626E  # an advisory lock: two processes must not make the same tables at once

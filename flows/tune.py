@@ -11,19 +11,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from dpbo.flows.prefect_page import name_run, tags_of, wait_until_recorded, with_message
 from dpbo.flows.prefect_runtime.liveness import is_alive, run_logger
 from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
-from dpbo.flows.private_flow import PrivateFlow
-from dpbo.flows.progress import Progress, announce_release, in_short
-from dpbo.flows.publishing import UNNAMED_RUN_WARNING, name_outcome, publish_release
-from dpbo.flows.refusals import failed_run
-from dpbo.flows.requested_study import refuse_fields, scheduled_study, study_of
-from dpbo.flows.results import Tuned as Tuned
+from dpbo.flows.private_flow import PrivateFlow, refuse_fields, scheduled_study, study_of
+from dpbo.flows.private_flow import Tuned as Tuned
+from dpbo.flows.run_end import (
+    UNNAMED_RUN_WARNING,
+    failed_run,
+    name_outcome,
+    name_run,
+    publish_release,
+    tags_of,
+    wait_until_recorded,
+    with_message,
+)
+from dpbo.flows.terminal import Progress, announce_release, in_short
 from dpbo.flows.workers.scorers import DaskWorkers, workers
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused
-from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo.tasks.tuning import cross_validate_chunk, finish, reserve, search_publicly, step, train_chunk, try_out
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid, printable
 from dpbo_core.models.scoring.processes import Processes

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from dpbo.tasks import policies
 from dpbo.tasks.policies import private_task, without_prefect
-from dpbo.tasks.reporting.escaping import point_in_short
-from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.tasks.reporting.document import point_in_short
 from dpbo.tasks.reporting.mlflow_run import log_release
+from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo_core.errors import BudgetRefused, printable
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.methods.contract import Released

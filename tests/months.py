@@ -11,7 +11,7 @@ from dpbo_core.study.context import QueryContext
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study
 
-CLOCKS = [f"dpbo_core.ledger.{name}.utc_now" for name in ("accounts", "ledger", "dataset_metadata", "reservation")]
+CLOCKS = [f"dpbo_core.ledger.{name}.utc_now" for name in ("accounts", "ledger", "policy", "reservation")]
 ASKER = "maria on the team's server"
 
 

@@ -19,8 +19,7 @@ from benchmarks.compare.cell_runs import Cell, epsilons_of, measured_at, measure
 from benchmarks.compare.own_task import read_task
 from benchmarks.compare.page import save_comparison
 from dpbo.flows.cli.studies import check_public_here
-from dpbo.flows.cli.terminal import Screen
-from dpbo.flows.progress import Progress
+from dpbo.flows.terminal import Progress, Screen
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.sources import PUBLIC_ROLE, file_source
 

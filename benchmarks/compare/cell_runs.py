@@ -30,7 +30,7 @@ from benchmarks.compare.rivals import Outcome, run_on
 from benchmarks.compare.tasks import TASKS, ScoreTable, TableScorer, on_table
 from dpbo_core.errors import DpboError, StudyInvalid, suggestion
 from dpbo_core.methods import METHODS, method_named
-from dpbo_core.methods.advice.choosing import recommendation
+from dpbo_core.methods.advice import recommendation
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz

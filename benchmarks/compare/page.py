@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.compare.cell_runs import MORE_TRAININGS, NOT_PRIVATE, Cell
-from dpbo.tasks.reporting.release_picture import sheet
+from dpbo.tasks.reporting.pictures import sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,10 +13,8 @@ from typing import Literal
 
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, Method, Outlook
-from dpbo_core.methods.pricing import guarantee_of, split_epsilon
+from dpbo_core.methods.contract import Draws, Method, Outlook, guarantee_of, make_release, split_epsilon
 from dpbo_core.methods.problem import Problem
-from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.certified import CertificateRules, one_record_moves, stated_steps
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpbo_core.mechanisms.checks import check_integer, check_price
+from dpbo_core.mechanisms.drawing import check_integer, check_price
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import opendp
 from dpbo_core.privacy.amounts import from_units, spent_units

@@ -2,7 +2,7 @@ import math
 
 from dpbo_core.mechanisms.randomised_response import RandomisedResponse
 
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger

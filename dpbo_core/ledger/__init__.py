@@ -4,19 +4,19 @@
 |---|---|
 | `ledger`, `owners_ledger` | `PrivacyLedger`: `reserve`, and what only the owner decides |
 | `charge` | `Charge`, `QueryKey`, `Caller`: what is charged, and who asks |
-| `reservation` | `Reservation`: a draw is recorded in the transaction that draws it, a release once |
+| `reservation` | `Reservation`: a draw is recorded in the transaction that draws it, a release once; takeovers |
 | `lookup` | recorded studies, draws and releases read back |
-| `policy`, `sources` | whose file is whose and what the owner allowed; a source, its marks and comparison |
-| `accounts`, `dataset_metadata` | a dataset's cap, its account and the facts about it |
+| `policy`, `sources` | the facts about a dataset, whose file is whose; a source, its marks and comparison |
+| `accounts` | a dataset's cap and its account |
 | `history`, `audit`, `recovery` | the chain of entries; export and verify; lost spends written again |
-| `store`, `writer`, `schema` | transactions, rows and their entries, tables |
+| `store`, `schema` | transactions, rows and their entries, tables |
 | `rollback_guard` | what lies outside the database: how far it had come |
-| `address`, `postgres_timeouts` | the URL, the engine, and how long a server is waited for |
+| `address` | the URL, the engine, and how long a server is waited for |
 
 The whole plan is reserved before a record is read; a draw is made inside the transaction that records it; a rerun
 takes both over, pays nothing and draws nothing:
 
->>> from dpbo_core.ledger.accounting.budget import PrivacyBudget
+>>> from dpbo_core.ledger.accounting.account import PrivacyBudget
 >>> from dpbo_core.ledger.charge import Charge, QueryKey
 >>> from dpbo_core.ledger.ledger import PrivacyLedger
 >>> from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing

@@ -19,14 +19,15 @@ from dpbo_core.ledger.accounting.account import (
     TAKEN_OVER,
     Account,
     Entry,
+    PrivacyBudget,
     cap_in,
     facts_hash,
     filter_of,
 )
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
 from dpbo_core.ledger.accounting.composition import ZERO_TOTAL, Draw, Total, draws_in
 from dpbo_core.ledger.charge import Caller
-from dpbo_core.ledger.dataset_metadata import (
+from dpbo_core.ledger.history import Writer, row_decoding, utc_now
+from dpbo_core.ledger.policy import (
     A_DAY,
     ALLOWED,
     CODE,
@@ -34,13 +35,15 @@ from dpbo_core.ledger.dataset_metadata import (
     SCORE,
     SHARES,
     SOURCE,
+    Approved,
     facts_about,
     largest_epsilon,
     records_of,
+    sources_under,
+    template_of,
+    write_source,
 )
-from dpbo_core.ledger.dataset_metadata import CAP as CAP_FACT
-from dpbo_core.ledger.history import Writer, row_decoding, utc_now
-from dpbo_core.ledger.policy import Approved, sources_under, template_of, write_source
+from dpbo_core.ledger.policy import CAP as CAP_FACT
 from dpbo_core.ledger.schema import DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.sources import Source
 from dpbo_core.privacy.amounts import count_of, from_units, text_of

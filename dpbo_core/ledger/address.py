@@ -4,24 +4,122 @@
 
 The command, the flows, the notebook and both parties of an exchange ask `ledger_url`, so that a cap set by one
 holds for all. An engine commits durably, lets one writer in at a time, and keeps its files for their owner alone.
+
+A PostgreSQL server or a writer that has stopped ends in a message:
+
+| what has stopped | what ends the wait | seconds |
+|---|---|---|
+| a server that accepts and never answers | connect_timeout | 5 |
+| a network that loses everything | TCP user timeout, keepalives | 12 |
+| a server after the connection, its machine still acknowledging | the connection itself | 12 |
+| another writer, before its commit: those behind it | lock_timeout | 10 |
+| the same: the writer itself, which lets go of the lock | idle_in_transaction_session_timeout | 30 |
+
+Whoever waits gets a message within 15 seconds. A writer has twice as long, since a published table is drawn and
+written to its vault between two statements. A URL may say otherwise of the first two.
 """
 
 import errno
 import hashlib
 import os
 import sqlite3
+import time
+from collections.abc import Generator
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger import postgres_timeouts as patience
 
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+
+CONNECTING, QUEUED, SILENCE, IDLE_TIMEOUT_S = 5, 10, 12, 30  # seconds
+APPLICATION_NAME = "dpbo"  # what a connection calls itself that this process opens, MLflow's among them
+CONNECTION_OPTIONS = {
+    "connect_timeout": CONNECTING,
+    "tcp_user_timeout": 1000 * SILENCE,
+    "keepalives": 1,
+    "keepalives_idle": 4,
+    "keepalives_interval": 4,
+    "keepalives_count": 2,
+}
+# A writer's first words: durable on commit whatever the server's default, and its turn is not waited for for ever.
+QUEUE_STATEMENT = (
+    "SELECT set_config('synchronous_commit', 'on', true), "
+    f"set_config('lock_timeout', '{QUEUED}s', true), "
+    f"set_config('idle_in_transaction_session_timeout', '{IDLE_TIMEOUT_S}s', true), pg_advisory_xact_lock(%d)"
+)
 BUSY_TIMEOUT_S = 60  # a writer of a SQLite ledger waits so long while no other one commits
 STATE_FOLDER = Path("mlruns")  # where DPBO keeps its stores, and what must not lie in a team's database
 STATE_SETTING, LEDGER_SETTING, TEAM_SETTING = "DPBO_STATE_DIR", "DPBO_LEDGER_URL", "DPBO_DATABASE_URL"
 LEDGER_LOCK = 0x6470626F  # "dpbo": the advisory lock every writer of a PostgreSQL ledger takes first
+
+
+def patient_url(address: sa.URL) -> sa.URL:
+    """Return the URL with libpq's timeouts added, where it sets none itself."""
+    return address.update_query_dict(
+        {name: str(value) for name, value in CONNECTION_OPTIONS.items() if name not in address.query}
+    )
+
+
+def make_patient_by_name() -> None:
+    """Make this process's connections whose application name is NAMED fail when the server stays silent.
+
+    TCP does not detect this: the machine of a stopped server still acknowledges what is sent. The name selects the
+    connections, because MLflow creates its engines itself.
+    """
+    if not sa.event.contains(sa.engine.Engine, "do_connect", _connect_named):
+        sa.event.listen(sa.engine.Engine, "do_connect", _connect_named)
+
+
+def named(address: sa.URL) -> sa.URL:
+    """Return the URL with libpq's timeouts and the application name by which `make_patient_by_name` knows it."""
+    return patient_url(address).update_query_dict({"application_name": APPLICATION_NAME})
+
+
+def _connect_named(dialect, _record, words, options) -> Any:  # type: ignore[no-untyped-def]
+    """SQLAlchemy's hook: a connection with timeouts where the application name is NAMED, else None."""
+    if dialect.driver == "psycopg" and options.get("application_name") == APPLICATION_NAME:
+        plain = {"prepare_threshold": None}  # a pooler gives a statement that was prepared to another client
+        return _connection_with_timeout().connect(*words, **plain | options)
+    return None  # as the dialect would
+
+
+def _connection_with_timeout() -> "type[Connection[Any]]":
+    """Return a subclass of psycopg's Connection that gives up on a silent server. psycopg is imported only here, as
+    it is optional.
+    """
+    import psycopg
+
+    class PatientConnection(psycopg.Connection[Any]):
+        """A connection that is closed when nothing came for `silence` seconds while it waited."""
+
+        silence: float = SILENCE
+
+        def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+            return super().wait(self._limited(gen), *args, **options)
+
+        def _limited(self, work: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+            """`work`, woken now and then though nothing is ready; whatever comes begins the count again."""
+            heard = time.monotonic()
+            try:
+                awaited = next(work)
+                while True:
+                    ready = yield awaited
+                    if ready:
+                        heard = time.monotonic()
+                    elif time.monotonic() - heard > self.silence:
+                        self.pgconn.finish()  # what it would still say belongs to a statement that was given up
+                        raise psycopg.OperationalError("the server is silent")
+                    awaited = work.send(ready)
+            except StopIteration as done:
+                return done.value
+
+    return PatientConnection
 
 
 def ledger_url(url: str | None = None) -> str:
@@ -179,7 +277,7 @@ def _changed_at(record: Path) -> int:
 
 
 def _open_postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
-    patience.make_patient_by_name()
+    make_patient_by_name()
     try:
         engine = _postgresql_engine(address.set(drivername="postgresql+psycopg"))
     except ImportError:
@@ -195,7 +293,7 @@ def _open_postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
 @lru_cache(maxsize=16)  # the first connection of an engine asks the server five questions more than later ones
 def _postgresql_engine(address: sa.URL) -> sa.Engine:
     engine = sa.create_engine(
-        patience.named(address),
+        named(address),
         isolation_level="READ COMMITTED",  # each statement after the lock sees what the last writer committed
         poolclass=sa.pool.NullPool,  # a long step may outlast a connection, and no fork may share one
         hide_parameters=True,  # an error would state what was drawn in a transaction that failed
@@ -203,7 +301,7 @@ def _postgresql_engine(address: sa.URL) -> sa.Engine:
 
     def begin(connection: sa.Connection) -> None:
         if not connection.get_execution_options().get("reading", False):
-            connection.exec_driver_sql(patience.QUEUE_STATEMENT % LEDGER_LOCK)
+            connection.exec_driver_sql(QUEUE_STATEMENT % LEDGER_LOCK)
 
     sa.event.listen(engine, "begin", begin)
     return engine

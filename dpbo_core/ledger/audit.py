@@ -18,7 +18,6 @@ from dpbo_core.ledger import schema
 from dpbo_core.ledger.accounting.account import LEARNED, TAKEN_OVER
 from dpbo_core.ledger.accounting.composition import compose
 from dpbo_core.ledger.charge import read_warm_start
-from dpbo_core.ledger.dataset_metadata import CAP, RECORDS
 from dpbo_core.ledger.history import (
     CELL_ERRORS,
     Link,
@@ -30,9 +29,10 @@ from dpbo_core.ledger.history import (
     unlike_tables,
     unlike_totals,
 )
+from dpbo_core.ledger.policy import CAP, RECORDS
+from dpbo_core.ledger.reservation import unsound_takeovers
 from dpbo_core.ledger.schema import HASHED_TABLES, METADATA
 from dpbo_core.ledger.store import LedgerStore
-from dpbo_core.ledger.takeover import unsound_takeovers
 from dpbo_core.privacy.amounts import count_of, text_of
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit
 from dpbo_core.privacy.release import Release, Spend

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from dpbo_core.ledger.accounting.account import LEARNED
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import LEARNED, PrivacyBudget
 from dpbo_core.ledger.sources import Source
 from dpbo_core.privacy.release import PrivacyPlan
 

@@ -7,7 +7,7 @@ The protocol, keyed by a study's fingerprint (its whole spec, its edition and th
     conclude   the release, once
     rerun      takes over its own reservation, reads recorded draws back, continues after them
 
-A corrected study may take over an unfinished reservation under which nothing sensitive was opened (`takeover`).
+A corrected study may take over an unfinished reservation under which nothing sensitive was opened (`reservation`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,16 @@ from dataclasses import asdict
 from typing import Any
 
 from dpbo_core.errors import StudyInvalid, no_budget
-from dpbo_core.ledger import policy, takeover
+from dpbo_core.ledger import policy, reservation
 from dpbo_core.ledger.accounting import admission
-from dpbo_core.ledger.accounting.account import ASKED_FACT, LEARNED
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import ASKED_FACT, LEARNED, PrivacyBudget
 from dpbo_core.ledger.accounting.composition import compose, draws_in
 from dpbo_core.ledger.accounts import DatasetAccount, account_of, cap_of, dataset_with_cap, draws_of
 from dpbo_core.ledger.charge import Caller, Charge, QueryKey
-from dpbo_core.ledger.dataset_metadata import (
+from dpbo_core.ledger.history import Writer, row_decoding, utc_now
+from dpbo_core.ledger.lookup import CHARGED_QUERY, warm_start_of
+from dpbo_core.ledger.owners_ledger import OwnersLedger, References, check_allowed, check_limits
+from dpbo_core.ledger.policy import (
     ANSWERS,
     NAMES_QUERY,
     RECORDS,
@@ -32,10 +34,6 @@ from dpbo_core.ledger.dataset_metadata import (
     records_of,
     write_fact,
 )
-from dpbo_core.ledger.history import Writer, row_decoding, utc_now
-from dpbo_core.ledger.lookup import CHARGED_QUERY, warm_start_of
-from dpbo_core.ledger.operators import References, check_allowed, check_limits
-from dpbo_core.ledger.owners_ledger import OwnersLedger
 from dpbo_core.ledger.recovery import check_recovered
 from dpbo_core.ledger.reservation import Reservation, recorded_release
 from dpbo_core.ledger.schema import RESERVATIONS
@@ -212,8 +210,8 @@ class PrivacyLedger(OwnersLedger):
         before = writer.connection.execute(CHARGED_QUERY, {"fingerprint": key.fingerprint}).one_or_none()
         if before is not None:
             writer.check_whole()  # its draws are read back, and one that is missing would be drawn again
-            takeover.check_not_taken(writer.connection, key)
-            if (takeover.planned_spends(writer.connection, dataset, before), before.noise) != (spends, noise):
+            reservation.check_not_taken(writer.connection, key)
+            if (reservation.planned_spends(writer.connection, dataset, before), before.noise) != (spends, noise):
                 raise StudyInvalid(
                     "this study edition was reserved with another plan",
                     cause="another version of dpbo, or another noise source, started it",
@@ -225,12 +223,12 @@ class PrivacyLedger(OwnersLedger):
             return int(before.id)
         guarantee = policy.as_published(writer.connection, dataset, plan.guarantee)
         totals = writer.totals_of(dataset)  # a cap may have been opened just now
-        asked_for, earlier, paid = takeover.TakeoverRequest(key, guarantee, spends, noise), None, spends
-        if charge.resolved.get(takeover.MARKS_OPENING) and not budget.public:
-            earlier = takeover.charge_to_take_over(writer, asked_for, totals.filter)
+        asked_for, earlier, paid = reservation.TakeoverRequest(key, guarantee, spends, noise), None, spends
+        if charge.resolved.get(reservation.MARKS_OPENING) and not budget.public:
+            earlier = reservation.charge_to_take_over(writer, asked_for, totals.filter)
         resolved = dict(charge.resolved)
         if earlier is not None:  # which was charged for, and stays so
-            paid, resolved = [], resolved | {takeover.TAKES_OVER: earlier}
+            paid, resolved = [], resolved | {reservation.TAKES_OVER: earlier}
         cost = compose(() if earlier is not None else plan.spends)
         fixed = records_of(writer.connection, dataset)
         request = admission.Request(cost, draws_in(paid), plan.guarantee, noise, k)
@@ -243,7 +241,7 @@ class PrivacyLedger(OwnersLedger):
             check_limits(writer.connection, dataset, asked, plan.guarantee.epsilon)
         policy.check_sources(writer, charge.sources, budget, caller)
         if earlier is not None:
-            takeover.take_over(writer, earlier, asked_for)
+            reservation.take_over(writer, earlier, asked_for)
         row = asdict(key) | asdict(cost) | {"resolved": resolved, "unit": guarantee.unit.value}
         row |= {"guarantee": guarantee.to_json(), "spends": paid, "noise": noise, "reserved_at": utc_now()}
         number = writer.write(RESERVATIONS, row)

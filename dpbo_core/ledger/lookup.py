@@ -10,11 +10,11 @@ import sqlalchemy as sa
 
 from dpbo_core.ledger.accounting.account import LEARNED
 from dpbo_core.ledger.charge import WarmStart, read_warm_start
-from dpbo_core.ledger.dataset_metadata import NAMES_QUERY, templates_of
 from dpbo_core.ledger.history import RESTORATION, row_decoding
-from dpbo_core.ledger.name_patterns import values_in
+from dpbo_core.ledger.policy import NAMES_QUERY, templates_of
 from dpbo_core.ledger.rollback_guard import older
 from dpbo_core.ledger.schema import DATASET_FACTS, DRAWS, HISTORY, RELEASES, RESERVATIONS
+from dpbo_core.ledger.sources import values_in
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.privacy.release import Release
 

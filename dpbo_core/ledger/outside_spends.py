@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpbo_core.errors import AlreadySpent, StudyInvalid, no_budget
-from dpbo_core.ledger.accounting.account import DECLARED_METHOD, DECLARED_STANDING, Account
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import DECLARED_METHOD, DECLARED_STANDING, Account, PrivacyBudget
 from dpbo_core.ledger.accounting.composition import compose
 from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.charge import Charge, QueryKey

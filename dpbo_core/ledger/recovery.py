@@ -34,7 +34,6 @@ from dpbo_core.ledger.accounting.account import TAKEN_OVER
 from dpbo_core.ledger.accounting.composition import compose
 from dpbo_core.ledger.accounts import cap_of
 from dpbo_core.ledger.address import LEDGER_SETTING, STATE_FOLDER
-from dpbo_core.ledger.dataset_metadata import ALLOWED, CAP, CODE, RECOVERED, SCORE, SOURCE, facts_about, write_fact
 from dpbo_core.ledger.history import (
     RESTORATION,
     Link,
@@ -47,9 +46,10 @@ from dpbo_core.ledger.history import (
     unlike_tables,
     utc_now,
 )
+from dpbo_core.ledger.policy import ALLOWED, CAP, CODE, RECOVERED, SCORE, SOURCE, facts_about, write_fact
+from dpbo_core.ledger.reservation import RECOVERY_NOTE, TAKES_OVER
 from dpbo_core.ledger.schema import DATASET_FACTS, DATASETS, DRAWS, RELEASES, RESERVATIONS
 from dpbo_core.ledger.store import LedgerStore
-from dpbo_core.ledger.takeover import RECOVERY_NOTE, TAKES_OVER
 from dpbo_core.privacy.release import Spend
 
 Row = Mapping[str, Any]

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.checks import check_integer
+from dpbo_core.mechanisms.drawing import check_integer
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.privacy.amounts import from_units, spent_units

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.mechanisms.checks import MAX_SUM, check_price, check_scale, mechanism_error
+from dpbo_core.mechanisms.drawing import MAX_SUM, check_price, check_scale, mechanism_error
 from dpbo_core.mechanisms.noise import InjectedNoise, NoiseSource
 from dpbo_core.mechanisms.opendp_library import exponential_noisy_max, gumbel_noisy_max
 from dpbo_core.privacy.amounts import from_units, spent_units

@@ -26,8 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dpbo_core.mechanisms.additive import draw_each, rounded
-from dpbo_core.mechanisms.checks import check_scale
+from dpbo_core.mechanisms.drawing import check_scale, draw_each, rounded
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_gaussian
 from dpbo_core.models.scores.grid import GRID

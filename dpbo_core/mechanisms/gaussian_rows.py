@@ -20,8 +20,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.mechanisms.additive import rounded
-from dpbo_core.mechanisms.checks import MAX_NOISE, check_price, check_scale, check_table
+from dpbo_core.mechanisms.drawing import MAX_NOISE, check_price, check_scale, check_table, rounded
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_gaussian
 from dpbo_core.privacy.amounts import from_units

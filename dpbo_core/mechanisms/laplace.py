@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dpbo_core.mechanisms.additive import draw_each
-from dpbo_core.mechanisms.checks import check_scale
+from dpbo_core.mechanisms.drawing import check_scale, draw_each
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_laplace
 from dpbo_core.privacy.amounts import from_units, spent_units

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from dpbo_core.mechanisms.checks import check_cost, check_price
+from dpbo_core.mechanisms.drawing import check_cost, check_price
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.random_stopping import OneTrial, Stopping
 from dpbo_core.mechanisms.trial_cost import TrialCost

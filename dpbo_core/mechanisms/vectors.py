@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import MechanismRefused, StudyInvalid
-from dpbo_core.mechanisms.additive import Sampler, rounded
-from dpbo_core.mechanisms.checks import MAX_NOISE, check_cost, check_drawable
+from dpbo_core.mechanisms.drawing import MAX_NOISE, Sampler, check_cost, check_drawable, rounded
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_gaussian, discrete_laplace
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma

@@ -8,9 +8,8 @@ from dataclasses import fields
 from typing import Any, get_args, get_origin, get_type_hints
 
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.methods.contract import Method
+from dpbo_core.methods.contract import Method, Scope
 from dpbo_core.methods.pair_draws import in_pairs, refused
-from dpbo_core.methods.pricing import Scope
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.named_parts import NamedParts
 

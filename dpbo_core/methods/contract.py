@@ -1,24 +1,120 @@
-"""What every method is: a price before purchase, a search, a release."""
+"""What every method is: a price before purchase, a search, a release; and what all plans and releases share.
 
+A plan has the guarantee of a whole study, and ε in the ledger's units. A release has the value, and the public
+facts that a reader needs beside it.
+"""
+
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.methods.pricing import Scope
+from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scoring.in_memory import Scorer
-from dpbo_core.privacy.certified import CertificateRules
-from dpbo_core.privacy.guarantee import PrivacyGuarantee
-from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
+from dpbo_core.privacy.amounts import allowed_units, split_units
+from dpbo_core.privacy.certified import MEAN_RELATIONS, CertificateRules
+from dpbo_core.privacy.guarantee import ROWWISE_PREDICTIONS, Evidence, PrivacyGuarantee
+from dpbo_core.privacy.named_parts import library_version
+from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, PAIRS, PrivacyPlan, Release, Spend
+from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval
 
 if TYPE_CHECKING:
     from dpbo_core.mechanisms.random_stopping import Stopping
 
+
 Released = Mapping[str, Any]
 Draws = tuple[tuple[Spend, Mechanism[Any]], ...]
+# of each score that a release names: hyperparameters, score and deviation of its noise, in units of the score
+ReleasedScores = tuple[tuple[Mapping[str, Any], float, float], ...]
+
+
+class Scope(Enum):
+    """What a proof is about: means of record scores of models trained in public, or more than that."""
+
+    MEANS = "means of the scores of models trained in public"
+    PAIRS = "these, and counts of pairs"
+    PRIVATE_TRAINING = "these, and means of the scores of models trained with noise on a sensitive training set"
+
+
+def guarantee_of(
+    problem: Problem,
+    *,
+    delta: float,
+    evidence: Evidence,
+    scope: Scope = Scope.MEANS,
+    assumptions: tuple[str, ...] = (),
+) -> PrivacyGuarantee:
+    """A study's guarantee: its ε (∞ if refuted), `delta`, assumptions; refused beyond the proof's `scope`."""
+    check_relation(problem)
+    if in_pairs(problem) is not None and scope is not Scope.PAIRS:
+        raise refused(problem, ())
+    if problem.training is not None and scope is not Scope.PRIVATE_TRAINING:
+        raise StudyInvalid(
+            "this method needs a public training set, and the study declares its training set sensitive",
+            cause="its models are trained without noise, so they would tell of the training records",
+            remedy="use a method that trains privately (dpbo plan says which), or leave sensitive out of [data]",
+        )
+    return PrivacyGuarantee(
+        epsilon=float("inf") if evidence.refuted else problem.epsilon,
+        delta=delta,
+        unit=problem.unit,
+        relation=problem.relation,
+        assumptions=assumptions if problem.rowwise else (*assumptions, ROWWISE_PREDICTIONS.name),
+        evidence=evidence,
+        person=problem.person,
+    )
+
+
+def check_relation(problem: Problem) -> None:
+    """Refuse a study whose neighbours are others than those that the proofs of dpbo's own queries are about."""
+    if problem.relation not in MEAN_RELATIONS:
+        raise StudyInvalid(
+            f'neighbours = "{problem.relation}", and this guarantee is proved for "replace_one" alone',
+            cause="dpbo's own methods keep the number of records fixed, and check it",
+            remedy="leave neighbours out of [privacy], or train with PrivateTrials, which has all three relations",
+        )
+
+
+def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
+    """The study's ε in 10⁻¹², rounded down, split by `shares` into whole parts; refused if too small for that."""
+    return _split(problem, problem.epsilon, shares)
+
+
+def split_delta(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
+    """The study's δ in 10⁻¹², rounded down, split by `shares` into whole parts; refused if too small for that."""
+    return _split(problem, problem.delta, shares)
+
+
+def _split(problem: Problem, amount: float, shares: tuple[float, ...]) -> tuple[int, ...]:
+    try:
+        return split_units(allowed_units(amount), shares)
+    except ValueError:
+        pass
+    raise too_small(problem)
+
+
+def too_small(problem: Problem) -> StudyInvalid:
+    """Return the error for an ε (or δ) that is too small to be split into whole units of 10⁻¹²."""
+    return StudyInvalid(
+        f"ε = {problem.epsilon:g} is too small to be divided among the draws of this method",
+        cause="the ledger counts privacy in units of 1e-12",
+        remedy="raise epsilon, or lower the number of steps",
+    )
+
+
+def refuse_persons(problem: Problem, kind: str, cause: str) -> None:
+    """Refuse, for the method `kind` and the `cause`, a study where each person's mean score counts once."""
+    if problem.n_persons is not None:
+        raise StudyInvalid(
+            f"{kind} cannot be used where each person's mean counts once (data.n_persons)",
+            cause=cause,
+            remedy="use another method (dpbo plan says which); or give n_validation, and max_records_per_person",
+        )
 
 
 @dataclass(frozen=True)
@@ -55,10 +151,6 @@ class Simulated:
     choice_records: float
     score_records: float
     paired: bool = False
-
-
-# of each score that a release names: hyperparameters, score and deviation of its noise, in units of the score
-ReleasedScores = tuple[tuple[Mapping[str, Any], float, float], ...]
 
 
 class Search(Protocol):
@@ -257,3 +349,70 @@ class Method(ABC):
         None, the default, where that number is not hidden.
         """
         return None
+
+
+def make_release(
+    method: Method,
+    problem: Problem,
+    plan: PrivacyPlan,
+    noise: Noise,
+    value: Mapping[str, Any],
+    score_bound: str = "",
+) -> Release:
+    """Return the release of `value`, not recorded yet, with the public facts a reader needs beside the guarantee.
+
+    A score is stated in its natural unit too, as its metric; so is the baseline, where there is one. `score_bound`
+    is what a theorem says of the score's error, as text.
+    """
+    unit, name = problem.score.natural_unit, problem.model.score_name
+    if "score" in value:
+        value = {**value, "metric": unit.metric(name, value["score"], value.get("interval"))}
+    baseline: dict[str, Any] = {} if problem.baseline is None else {"baseline": unit.of(problem.baseline)}
+    if baseline and problem.n_persons is not None:
+        baseline["baseline_by"] = problem.baseline_by
+    earlier = [{"edition": item.edition, "release_id": item.release_id} for item in problem.earlier or ()]
+    return Release(
+        value=value,
+        guarantee=plan.guarantee.as_drawn(noise.standing),
+        spends=plan.spends,
+        study=problem.study,
+        edition=problem.edition,
+        method=method.kind,
+        dataset=problem.dataset,
+        facts={
+            "version": library_version(),
+            "options": method.options,
+            "estimator": problem.model.estimator,
+            "score": problem.model.score_name,
+            "score_range": problem.score_range,
+            **baseline,
+            **averaged_facts(problem),
+            "n_candidates": len(problem.candidates),
+            "space": problem.candidates.space.to_json(),
+            "kernel": problem.search.kernel,
+            "lengthscale": problem.search.lengthscale,
+            "steps": method.n_steps(problem),
+            **({COUNTS: PAIRS, "public_share": problem.positives} if in_pairs(problem) else {}),
+            **({"rowwise": "enforced"} if problem.model.enforced else {}),
+            **({"score_bound": score_bound} if score_bound else {}),
+            **({"chosen_by_advice": problem.advice} if problem.advice else {}),
+            **({} if problem.earlier is None else {LEARNED_FROM: earlier}),
+        },
+        noise=noise.standing,
+    )
+
+
+def laplace_caption(score: float, scale: float, top: float | None) -> dict[str, Any]:
+    """Return a score with Laplace noise of this scale and its 90% interval, for a release's value; the interval
+    lies within [0, `top`] unless `top` is None.
+    """
+    reach = scale * math.log(10.0)
+    ends = (score - reach, score + reach) if top is None else bounded_laplace_interval(score, scale, top)
+    return {"score": score, "interval": list(ends)}
+
+
+def averaged_facts(problem: Problem) -> dict[str, int | None]:
+    """Return the public counts behind the score's average: persons, or records and how many of one person count."""
+    if problem.n_persons is not None:
+        return {"n_persons": problem.n_persons}
+    return {"n_validation": problem.n_validation, "max_records_per_person": problem.max_records_per_person}

@@ -10,7 +10,7 @@
 Permute-and-flip would cost ε_c²/2 in zCDP; but a pure draw's Rényi divergence at any order is at most ε_c. α* is a
 function of (ε, δ), so fixed before the first draw; at one order divergences add up, also of draws chosen after
 earlier ones, and Σρ_t + r_c ≤ ρ* says that all of them are within α*ρ*, which is (ε, δ) (Canonne, Kamath, Steinke
-2020, Proposition 12). The ledger charges r_c at its cap's order by the same rule (`renyi_filter`), so such a study
+2020, Proposition 12). The ledger charges r_c at its cap's order by the same rule (`Filter`), so such a study
 fits a cap of its own guarantee.
 """
 
@@ -18,7 +18,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from dpbo_core.ledger.accounting.composition import draw_units, order
-from dpbo_core.methods.pricing import too_small
+from dpbo_core.methods.contract import too_small
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.guarantee import Evidence, Standing

@@ -35,10 +35,8 @@ from dpbo_core.mechanisms.gaussian import observation_noise
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods import kusner_pricing as pricing
-from dpbo_core.methods.contract import Outlook
-from dpbo_core.methods.problem import Problem
-from dpbo_core.methods.releasing import laplace_caption, make_release
-from dpbo_core.methods.stated_search import stated_kernel
+from dpbo_core.methods.contract import Outlook, laplace_caption, make_release
+from dpbo_core.methods.problem import Problem, stated_kernel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.certified import MEAN_RELATIONS, CertificateRules, one_record_moves

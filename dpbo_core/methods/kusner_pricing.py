@@ -31,8 +31,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism
-from dpbo_core.methods.contract import Draws, Method
-from dpbo_core.methods.pricing import guarantee_of, split_delta, split_epsilon
+from dpbo_core.methods.contract import Draws, Method, guarantee_of, split_delta, split_epsilon
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import from_units, spent_units

@@ -30,11 +30,17 @@ import numpy as np
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, Method, Outlook
-from dpbo_core.methods.pricing import guarantee_of, refuse_persons, split_epsilon
-from dpbo_core.methods.problem import Problem
-from dpbo_core.methods.releasing import laplace_caption, make_release
-from dpbo_core.methods.stated_search import stated_kernel
+from dpbo_core.methods.contract import (
+    Draws,
+    Method,
+    Outlook,
+    guarantee_of,
+    laplace_caption,
+    make_release,
+    refuse_persons,
+    split_epsilon,
+)
+from dpbo_core.methods.problem import Problem, stated_kernel
 from dpbo_core.models.linear.losses import default_tolerance, initial_loss
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.declared import Numbers

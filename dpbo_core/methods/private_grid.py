@@ -27,7 +27,16 @@ from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.mechanisms.noisy_max import NoisyMax
-from dpbo_core.methods.contract import Draws, Method, Outlook, Simulated
+from dpbo_core.methods.contract import (
+    Draws,
+    Method,
+    Outlook,
+    Scope,
+    Simulated,
+    guarantee_of,
+    make_release,
+    split_epsilon,
+)
 from dpbo_core.methods.pair_draws import (
     check_unpaired,
     in_pairs,
@@ -37,7 +46,6 @@ from dpbo_core.methods.pair_draws import (
     score_caption,
     shares_of,
 )
-from dpbo_core.methods.pricing import Scope, guarantee_of, split_epsilon
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.public_search import (
     base_measure,
@@ -47,7 +55,6 @@ from dpbo_core.methods.public_search import (
     public_shortlist,
     search_on_public_data,
 )
-from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_per_pass

@@ -29,7 +29,18 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.composition import largest_rho
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
-from dpbo_core.methods.contract import Draws, Method, Outlook, Released, ReleasedScores, Simulated
+from dpbo_core.methods.contract import (
+    Draws,
+    Method,
+    Outlook,
+    Released,
+    ReleasedScores,
+    Scope,
+    Simulated,
+    guarantee_of,
+    make_release,
+    too_small,
+)
 from dpbo_core.methods.final_choice import (
     LOOK_AFTER_CHOICE,
     MIXED_EVIDENCE,
@@ -49,11 +60,8 @@ from dpbo_core.methods.pair_draws import (
     unit_drawn,
     unit_of,
 )
-from dpbo_core.methods.pricing import Scope, guarantee_of, too_small
-from dpbo_core.methods.problem import Problem
+from dpbo_core.methods.problem import Problem, stated_kernel
 from dpbo_core.methods.public_search import doubt, search_on_public_data
-from dpbo_core.methods.releasing import make_release
-from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, shifted
 from dpbo_core.privacy.amounts import from_units, split_units
 from dpbo_core.privacy.certified import CertificateRules, stated_steps

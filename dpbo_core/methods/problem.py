@@ -27,13 +27,17 @@ from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.union import Score
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
 from dpbo_core.search.candidates import CandidateSet, EarlierEdition
+from dpbo_core.search.kernels import Kernel, kernel_named
 from dpbo_core.search.search_space import Value
 
 if TYPE_CHECKING:
+    from dpbo_core.methods.contract import Method
     from dpbo_core.models.estimators import Model
+
 
 T = TypeVar("T")
 DEFAULT_DELTA = 1e-6
+DEFAULT_LENGTHSCALE = 0.3  # in the unit cube, where a study names no lengthscale
 
 
 class ModelFacts(Protocol):
@@ -315,3 +319,22 @@ def _at(point: Mapping[str, Any], work: Callable[[Mapping[str, Any]], T]) -> T:
         refused = error
     at = ", ".join(f"{name} = {value}" for name, value in point.items())
     raise StudyInvalid(f"{refused.what}: {at}" if at else refused.what, cause=refused.cause, remedy=refused.remedy)
+
+
+def stated_kernel(problem: Problem, variance: float = 1.0) -> Kernel:
+    """Return the study's kernel at its own lengthscale, or at `DEFAULT_LENGTHSCALE` until one can be fitted."""
+    search = problem.search
+    return kernel_named(
+        search.kernel, DEFAULT_LENGTHSCALE if isinstance(search.lengthscale, str) else search.lengthscale, variance
+    )
+
+
+def check_lengthscale(method: "Method", problem: Problem) -> None:
+    """Refuse a study that asks a method with a fixed lengthscale for a fitted one."""
+    fitted = isinstance(problem.search.lengthscale, str)
+    if fitted and not method.fits_lengthscale:
+        raise StudyInvalid(
+            f'{method.kind} fits no kernel, and the study has search.lengthscale = "fit"',
+            cause="what it could be fitted to is private, and its price holds for a kernel fixed in advance",
+            remedy=f"give a length in the unit cube, {DEFAULT_LENGTHSCALE:g} say",
+        )

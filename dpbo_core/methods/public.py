@@ -19,12 +19,19 @@ import numpy as np
 
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Noise
-from dpbo_core.methods.contract import Draws, Method, Outlook, Simulated
+from dpbo_core.methods.contract import (
+    Draws,
+    Method,
+    Outlook,
+    Scope,
+    Simulated,
+    guarantee_of,
+    make_release,
+    split_epsilon,
+)
 from dpbo_core.methods.pair_draws import in_pairs, one_unit_moves, relations_of, score_caption, shares_of
-from dpbo_core.methods.pricing import Scope, guarantee_of, split_epsilon
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.public_search import search_on_public_data
-from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.certified import CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing

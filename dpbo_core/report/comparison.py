@@ -25,12 +25,11 @@ from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.predictions import PredictionColumns
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
-from dpbo_core.mechanisms.checks import MAX_SUM
+from dpbo_core.mechanisms.drawing import MAX_SUM
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.noise import rehearse_draws
-from dpbo_core.methods.contract import Draws
+from dpbo_core.methods.contract import Draws, averaged_facts
 from dpbo_core.methods.problem import Problem
-from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.predicted import Predicted, PredictedColumns

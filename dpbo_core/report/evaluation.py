@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import NoiseSource, rehearse_draws
-from dpbo_core.methods.advice.advise import enough
-from dpbo_core.methods.releasing import averaged_facts
+from dpbo_core.methods.advice import enough
+from dpbo_core.methods.contract import averaged_facts
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.privacy.release import PrivacyPlan, Release, StudyResult
 from dpbo_core.privacy.sensitive import messages, sealed

@@ -21,8 +21,7 @@ from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import MODEL_ROLE, Source, file_source
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
-from dpbo_core.methods.contract import Draws
-from dpbo_core.methods.pricing import check_relation
+from dpbo_core.methods.contract import Draws, check_relation
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.guarantee import ROWWISE_PREDICTIONS, Evidence, PrivacyGuarantee, Standing

@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.accounting.edition_price import Price
+from dpbo_core.ledger.accounting.admission import Price
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.report import COMPARISON

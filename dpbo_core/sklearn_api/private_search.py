@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dpbo_core.data.frames import frame_of
 from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.methods.advice.advise import Advice, advise
+from dpbo_core.methods.advice import Advice, advise
 from dpbo_core.methods.problem import DEFAULT_DELTA
 from dpbo_core.models.estimators import decoded, weight_parameters
 from dpbo_core.models.scores.union import OF_CLASSES

@@ -23,8 +23,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import MEMORY_SOURCE, Source
-from dpbo_core.methods.advice.advise import Advice, advise
-from dpbo_core.methods.advice.choosing import AUTO
+from dpbo_core.methods.advice import AUTO, Advice, advise
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.isolated_estimator import contained
 from dpbo_core.models.scores.union import OF_CLASSES

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from dpbo_core.methods import METHODS
-from dpbo_core.methods.advice.choosing import AUTO
+from dpbo_core.methods.advice import AUTO
 from dpbo_core.models.scores.union import MARGIN_SCORES, PAIR_SCORES, SCORES
 from dpbo_core.privacy.named_parts import declared
 from dpbo_core.study.spec import SECTION_NAMES, StudyHead, StudySpec

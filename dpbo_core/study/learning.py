@@ -15,7 +15,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import METHODS
-from dpbo_core.methods.advice.choosing import AUTO
+from dpbo_core.methods.advice import AUTO
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.release import Release

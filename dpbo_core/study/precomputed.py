@@ -32,8 +32,7 @@ from numpy.typing import NDArray
 from dpbo_core.data.content import point_key
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
-from dpbo_core.methods.problem import Problem, Trainer
-from dpbo_core.methods.stated_search import check_lengthscale
+from dpbo_core.methods.problem import Problem, Trainer, check_lengthscale
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scoring.processes import Processes
 from dpbo_core.privacy.sensitive import attempted

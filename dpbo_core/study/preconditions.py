@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Protocol
 
 from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused, StudyInvalid
-from dpbo_core.ledger.accounting.account import Account
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import Account, PrivacyBudget
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.operators import Code, References
+from dpbo_core.ledger.owners_ledger import Code, References
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import MODEL_ROLE, PUBLIC_ROLE, Source, file_source
 from dpbo_core.privacy.guarantee import (

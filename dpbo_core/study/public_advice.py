@@ -8,7 +8,7 @@
 
 from pathlib import Path
 
-from dpbo_core.methods.advice.advise import why_useless
+from dpbo_core.methods.advice import why_useless
 from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import public_half
 from dpbo_core.study.public_half import PublicHalf

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 from dpbo_core.errors import DpboError, LedgerDamaged, MechanismRefused
 from dpbo_core.ledger.accounting.account import Account
+from dpbo_core.ledger.accounting.admission import Price
 from dpbo_core.ledger.accounting.composition import price_of
-from dpbo_core.ledger.accounting.edition_price import Price
 from dpbo_core.ledger.charge import Charge, QueryKey, WarmStart
 from dpbo_core.ledger.reservation import Check, Reservation
 from dpbo_core.mechanisms.noise import Mechanism, Noise, rehearse_draws, standing_of

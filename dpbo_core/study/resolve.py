@@ -17,11 +17,9 @@ from dpbo_core.data.content import json_form
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.methods import METHODS, check_counts, check_scored_in_public, method_named
-from dpbo_core.methods.advice.advise import Advice, advise, check_scoring
-from dpbo_core.methods.advice.choosing import AUTO, choose
+from dpbo_core.methods.advice import AUTO, Advice, advise, check_scoring, choose
 from dpbo_core.methods.contract import Method
-from dpbo_core.methods.problem import DEFAULT_DELTA, Problem, Trainer
-from dpbo_core.methods.stated_search import check_lengthscale
+from dpbo_core.methods.problem import DEFAULT_DELTA, Problem, Trainer, check_lengthscale
 from dpbo_core.models.aggregates import MeanOfRecords
 from dpbo_core.privacy.release import PrivacyPlan, step_score
 from dpbo_core.study import StudySpec

@@ -15,7 +15,7 @@ from typing import Any, Self
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import Source
-from dpbo_core.methods.advice.advise import why_useless
+from dpbo_core.methods.advice import why_useless
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.release import PrivacyPlan, Release

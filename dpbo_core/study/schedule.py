@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpbo_core.errors import DpboError
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.accounting.composition import ZERO_TOTAL, Filter, compose
-from dpbo_core.ledger.name_patterns import fields_of, is_pattern
+from dpbo_core.ledger.sources import fields_of, is_pattern
 from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.study import StudySpec
 from dpbo_core.study.resolve import plan_study

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.name_patterns import filled_at
+from dpbo_core.ledger.sources import filled_at
 from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.search import DEFAULT_N_STEPS
 from dpbo_core.study.section import (

@@ -17,11 +17,10 @@ from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid, no_budget
 from dpbo_core.ledger.accounting.admission import admit_first
 from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.takeover import MARKS_OPENING
+from dpbo_core.ledger.reservation import MARKS_OPENING
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.contract import Method, Released, Search
-from dpbo_core.methods.problem import Problem
-from dpbo_core.methods.stated_search import check_lengthscale
+from dpbo_core.methods.problem import Problem, check_lengthscale
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.models.scoring.partitioned import bytes_a_record
 from dpbo_core.privacy.release import Release, StudyResult

@@ -24,8 +24,8 @@ from dpbo_core.ledger.accounting.composition import largest_rho
 from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism
-from dpbo_core.methods.advice.advise import verdict_of
-from dpbo_core.methods.contract import Draws
+from dpbo_core.methods.advice import verdict_of
+from dpbo_core.methods.contract import Draws, Scope, guarantee_of, too_small
 from dpbo_core.methods.final_choice import MIXED_EVIDENCE, selection
 from dpbo_core.methods.pair_bounds import NoiseTail
 from dpbo_core.methods.pair_draws import (
@@ -38,7 +38,6 @@ from dpbo_core.methods.pair_draws import (
     one_unit_moves,
     relations_of,
 )
-from dpbo_core.methods.pricing import Scope, guarantee_of, too_small
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.amounts import split_units
 from dpbo_core.privacy.certified import CertificateRules, DeclaredQuery, only_shows, stated_steps

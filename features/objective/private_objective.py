@@ -14,7 +14,7 @@ from dpbo.features.objective.score_session import ScoreSession
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.methods.advice.choosing import AUTO
+from dpbo_core.methods.advice import AUTO
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.sklearn_api.arguments import number_of, python_door, whole_number_of
 from dpbo_core.sklearn_api.search_study import split_of, two_tables

@@ -36,12 +36,12 @@ from dpbo.features.objective.price import (
 from dpbo.features.objective.smoothed_choice import Smoothed, smoothed
 from dpbo.features.objective.submission import MODEL, TABLE, Submission
 from dpbo_core.errors import DpboError, NoScoresLeft, Sealed, StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.noise import standing_of
+from dpbo_core.methods.contract import averaged_facts
 from dpbo_core.methods.pair_draws import DEFAULT_PUBLIC_SCORE, Unit, in_pairs, on_grid, unit_drawn, unit_of
-from dpbo_core.methods.releasing import averaged_facts
 from dpbo_core.models.isolated_estimator import contained
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, shifted

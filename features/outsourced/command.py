@@ -16,9 +16,9 @@ from dpbo.features.outsourced.curator import publish as publish_table
 from dpbo.features.outsourced.modeler import Prior
 from dpbo.features.outsourced.utility import Expected, Utility, utility
 from dpbo.flows.cli.running import own_ledger
-from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import text_of
 from dpbo.flows.stores import Stores
+from dpbo.flows.terminal import Screen, named, print_result
 from dpbo_core.data import read_header
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid, suggestion

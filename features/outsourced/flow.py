@@ -21,17 +21,17 @@ from dpbo.features.outsourced.curator import Publication, publish
 from dpbo.features.outsourced.messages import Answer, Query
 from dpbo.features.outsourced.session import Progress, progress_text
 from dpbo.flows.owner import caller, check_owner, owners_terminal
-from dpbo.flows.prefect_page import (
+from dpbo.flows.prefect_runtime.liveness import is_alive
+from dpbo.flows.prefect_runtime.settings import check_prefect_settings, disable_heartbeat, prefect_settings
+from dpbo.flows.run_end import (
     add_outcome,
+    failed_run,
     folder_name,
     name_run,
     price_and_rest,
     wait_until_recorded,
     with_text,
 )
-from dpbo.flows.prefect_runtime.liveness import is_alive
-from dpbo.flows.prefect_runtime.settings import check_prefect_settings, disable_heartbeat, prefect_settings
-from dpbo.flows.refusals import failed_run
 from dpbo.flows.stores import Stores
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused, private_task

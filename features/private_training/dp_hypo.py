@@ -38,10 +38,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import rehearse_draws
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping, Stopping
 from dpbo_core.mechanisms.repeat_and_select import RepeatAndSelect, selection_epsilon
-from dpbo_core.methods.contract import Draws, Method, Outlook
-from dpbo_core.methods.pricing import Scope, guarantee_of, refuse_persons, too_small
-from dpbo_core.methods.problem import Problem
-from dpbo_core.methods.stated_search import stated_kernel
+from dpbo_core.methods.contract import Draws, Method, Outlook, Scope, guarantee_of, refuse_persons, too_small
+from dpbo_core.methods.problem import Problem, stated_kernel
 from dpbo_core.privacy.amounts import allowed_units, from_units, spent_units
 from dpbo_core.privacy.certified import RECORD_UNITS, CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, PrivacyUnit, Standing

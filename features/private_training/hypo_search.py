@@ -46,9 +46,8 @@ from dpbo_core.mechanisms.random_stopping import (
     prior_weights,
 )
 from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect, selection_epsilon, trial_epsilon
-from dpbo_core.methods.contract import Method
+from dpbo_core.methods.contract import Method, make_release
 from dpbo_core.methods.problem import Problem
-from dpbo_core.methods.releasing import make_release
 from dpbo_core.models.scorable import ScorableModel
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.guarantee import DISJOINT_PEOPLE, PUBLIC_PRIOR

@@ -19,7 +19,7 @@ from dpbo.features.private_training.trial_process import Confinement, namespaces
 from dpbo.features.private_training.trial_search import REHEARSED_SEED, TrialJobs, TrialSearch, agrees, plan_of
 from dpbo.features.private_training.trial_vault import TrialVault
 from dpbo_core.errors import StudyInvalid, suggestion
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.address import STATE_FOLDER, ledger_url, state_folder
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger

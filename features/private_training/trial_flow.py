@@ -5,19 +5,23 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dpbo.flows.cli.release_screen import place, release_json, view_hint
 from dpbo.flows.cli.running import account_after, flows_here, ledger_here, own_ledger, prefect_failed
-from dpbo.flows.cli.terminal import Screen, named, print_result
-from dpbo.flows.prefect_page import folder_name, name_run, with_message
 from dpbo.flows.prefect_runtime.liveness import is_alive
 from dpbo.flows.prefect_runtime.settings import quiet_environment
-from dpbo.flows.private_flow import PrivateFlow
-from dpbo.flows.progress import Progress
-from dpbo.flows.publishing import UNNAMED_RUN_WARNING, name_outcome, publish_release
-from dpbo.flows.refusals import failed_run
-from dpbo.flows.results import Tuned
+from dpbo.flows.private_flow import PrivateFlow, Tuned
+from dpbo.flows.run_end import (
+    UNNAMED_RUN_WARNING,
+    failed_run,
+    folder_name,
+    name_outcome,
+    name_run,
+    publish_release,
+    with_message,
+)
+from dpbo.flows.terminal import Progress, Screen, named, print_result
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused, private_task
-from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.errors import BudgetRefused, DpboError
+from dpbo_core.ledger.accounting.forecast import account_line
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import IfUseless, QueryContext

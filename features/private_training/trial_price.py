@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 from dpbo.features.private_training.trial_families import Declared, Family, PureDp
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.mechanisms.checks import check_cost, check_price
+from dpbo_core.mechanisms.drawing import check_cost, check_price
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource

@@ -22,7 +22,7 @@ from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.table import Table
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.operators import Code, References
+from dpbo_core.ledger.owners_ledger import Code, References
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import PUBLIC_ROLE, Source, file_source, marks_of
 from dpbo_core.methods.problem import DEFAULT_DELTA

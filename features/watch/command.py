@@ -15,17 +15,17 @@ from dpbo.features.watch.watching import DAYS_PER_WEEK, WatchPlan, plan_watch, w
 from dpbo.flows.cli.release_screen import print_document
 from dpbo.flows.cli.running import account_after, flows_here, own_ledger, prefect_failed, serve_schedule
 from dpbo.flows.cli.studies import released_study
-from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import Anyway, Port, Study, TrustServer
 from dpbo.flows.prefect_runtime.settings import quiet_environment
-from dpbo.flows.spend_consent import consent
+from dpbo.flows.private_flow import consent
 from dpbo.flows.stores import Stores
+from dpbo.flows.terminal import Screen, named, print_result
 from dpbo.tasks.policies import without_prefect
-from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
+from dpbo_core.ledger.accounting.forecast import account_line
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.name_patterns import filled_at
+from dpbo_core.ledger.sources import filled_at
 from dpbo_core.study import StudySpec, WatchSection
 from dpbo_core.study.context import IfUseless, QueryContext
 from dpbo_core.study.spec import read_study

@@ -8,25 +8,24 @@ from typing import Any, cast
 from dpbo.features.watch.looks import OpenLook, open_look
 from dpbo.features.watch.mlflow_timeline import log_looks
 from dpbo.features.watch.recorded_looks import Look
-from dpbo.flows.plain_output import announce_stage
-from dpbo.flows.prefect_page import (
+from dpbo.flows.prefect_runtime.liveness import is_alive, run_logger
+from dpbo.flows.private_flow import PrivateFlow, study_of
+from dpbo.flows.run_end import (
     ALARM,
+    UNNAMED_RUN_WARNING,
     add_outcome,
     emit,
+    failed_run,
     name_run,
     price_and_rest,
     tags_of,
     wait_until_recorded,
     with_text,
 )
-from dpbo.flows.prefect_runtime.liveness import is_alive, run_logger
-from dpbo.flows.private_flow import PrivateFlow
-from dpbo.flows.publishing import UNNAMED_RUN_WARNING
-from dpbo.flows.refusals import failed_run
-from dpbo.flows.requested_study import study_of
+from dpbo.flows.terminal import announce_stage
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused, private_task
-from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo_core.errors import BudgetRefused, DpboError
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.study import StudySpec, WatchSection

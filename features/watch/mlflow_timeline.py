@@ -10,11 +10,18 @@ from typing import Any
 from dpbo.features.watch import KIND as WATCH
 from dpbo.features.watch.look_document import watch_document
 from dpbo.features.watch.recorded_looks import Look
-from dpbo.tasks.reporting.logged_numbers import budget_rows, metric
-from dpbo.tasks.reporting.markdown_page import markdown
-from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of, publishing
-from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, experiment_name, open_store
-from dpbo.tasks.reporting.study_series import KIND, PARENT_TAG, STUDY, series_of
+from dpbo.tasks.reporting.document import markdown
+from dpbo.tasks.reporting.logged_numbers import KIND, PARENT_TAG, STUDY, budget_rows, metric, series_of
+from dpbo.tasks.reporting.mlflow_store import (
+    NOTE_TAG,
+    RELEASE_TAG,
+    Store,
+    Tracked,
+    experiment_name,
+    open_store,
+    place_of,
+    publishing,
+)
 from dpbo_core.ledger.accounting.account import Account, balances
 
 STATE_TAG = "dpbo.watch"  # what a watch says, and since when

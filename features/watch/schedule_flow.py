@@ -12,11 +12,10 @@ from prefect.states import Cancelled, Completed
 from dpbo.features.watch.flow import look_line, section_of, watch
 from dpbo.features.watch.recorded_looks import WatchOver
 from dpbo.features.watch.watching import plan_watch, why_drowned
-from dpbo.flows.prefect_page import slug
 from dpbo.flows.prefect_runtime.liveness import follow
 from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
-from dpbo.flows.refusals import ended
-from dpbo.flows.requested_study import refuse_fields, scheduled_study
+from dpbo.flows.private_flow import consent, refuse_fields, scheduled_study
+from dpbo.flows.run_end import ended, slug
 from dpbo.flows.serve import (
     SERVER_VARIABLE,
     STUDY_DIGEST_VARIABLE,
@@ -28,12 +27,11 @@ from dpbo.flows.serve import (
     print_line,
     served,
 )
-from dpbo.flows.spend_consent import consent
 from dpbo.flows.stores import Stores
 from dpbo.tasks import policies
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.name_patterns import filled_at
+from dpbo_core.ledger.sources import filled_at
 from dpbo_core.study import WatchSection
 from dpbo_core.study.spec import read_study
 

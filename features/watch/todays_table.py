@@ -16,8 +16,7 @@ from dpbo_core.data import read_header
 from dpbo_core.data.addresses import is_address, list_parts, parse_place
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.name_patterns import is_pattern, values_in, written_anyhow
-from dpbo_core.ledger.sources import Source
+from dpbo_core.ledger.sources import Source, is_pattern, values_in, written_anyhow
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.guarantee import ROWS_IN_ONE_TABLE

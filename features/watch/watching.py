@@ -21,7 +21,7 @@ from dpbo_core.data.addresses import parse_place
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.methods.pricing import Scope, guarantee_of
+from dpbo_core.methods.contract import Scope, guarantee_of
 from dpbo_core.methods.problem import Problem, Trainer
 from dpbo_core.models.estimators import Model
 from dpbo_core.models.scores.grid import GRID

@@ -42,7 +42,7 @@ def _first_look() -> "StudySpec | None":
     if options or (words != ["tune"] and n_studies != 1):
         return None  # no study is named, or several: nothing is imported to read one
     from dpbo.flows.cli.first_look import look
-    from dpbo.flows.cli.terminal import print_message
+    from dpbo.flows.terminal import print_message
     from dpbo_core.errors import BudgetRefused, StudyInvalid
 
     try:

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
-from dpbo.flows.cli.terminal import Screen, allow_any_encoding, print_message
 from dpbo.flows.cli.words import (
     Plain,
     common_options,
     result_options,
 )
+from dpbo.flows.terminal import Screen, allow_any_encoding, print_message
 from dpbo_core.errors import DpboError, StudyInvalid, suggestion
 from dpbo_core.privacy.named_parts import NamedParts, load
 
@@ -41,13 +41,13 @@ COMMANDS = (
 )
 OWN_COMMANDS = {  # in the order of --help: its home, and its line there
     "init": ("dpbo.flows.cli.init:init", "Write a study file for two data files."),
-    "plan": ("dpbo.flows.cli.study_words:plan", "Estimate accuracy and privacy cost; reads no sensitive record."),
-    "tune": ("dpbo.flows.cli.study_words:tune", "Search, charge the budget and release the choice."),
+    "plan": ("dpbo.flows.cli.words:plan", "Estimate accuracy and privacy cost; reads no sensitive record."),
+    "tune": ("dpbo.flows.cli.words:tune", "Search, charge the budget and release the choice."),
     "evaluate": (
-        "dpbo.flows.cli.study_words:evaluate",
+        "dpbo.flows.cli.words:evaluate",
         "Report the released model's quality on the sensitive records.",
     ),
-    "serve": ("dpbo.flows.cli.study_words:serve", "Tune on a schedule until the budget is spent."),
+    "serve": ("dpbo.flows.cli.words:serve", "Tune on a schedule until the budget is spent."),
     "predict": ("dpbo.flows.cli.predict:predict", "Write the released model's predictions for new rows."),
     "show": ("dpbo.flows.cli.show:show", "Print a recorded release; reads only the ledger."),
     "report": ("dpbo.flows.cli.report:report", "Summarise every study for its managers; reads only the ledger."),

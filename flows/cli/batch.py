@@ -10,10 +10,10 @@ import typer
 from dpbo.flows.cli.budget_words import read_event
 from dpbo.flows.cli.running import ledger_here
 from dpbo.flows.cli.studies import feature_study
-from dpbo.flows.cli.terminal import Screen, named, print_result
+from dpbo.flows.terminal import Screen, named, print_result
 from dpbo_core.errors import StudyInvalid, no_budget
 from dpbo_core.ledger.accounting.account import Account
-from dpbo_core.ledger.accounting.edition_price import Price
+from dpbo_core.ledger.accounting.admission import Price
 from dpbo_core.ledger.outside_spends import Price as OutsidePrice
 from dpbo_core.ledger.outside_spends import plan_of
 from dpbo_core.report.study_price import price_of

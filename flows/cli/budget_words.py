@@ -13,17 +13,16 @@ import typer
 
 from dpbo.flows.cli.budget import account_json, budget_app, rounds_text
 from dpbo.flows.cli.running import accounts_here, own_ledger
-from dpbo.flows.cli.terminal import Screen, named, print_json, print_sentence
 from dpbo.flows.cli.words import AsJson, lines_of, writing
 from dpbo.flows.prefect_runtime.liveness import n_alive
 from dpbo.flows.stores import Stores
-from dpbo.tasks.reporting.budget_alert import account_line
+from dpbo.flows.terminal import Screen, named, print_json, print_sentence
 from dpbo_core.errors import StudyInvalid, printable, suggestion
 from dpbo_core.ledger import audit, recovery
-from dpbo_core.ledger.accounting.account import DECLARED_STANDING, Entry
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import DECLARED_STANDING, Entry, PrivacyBudget
+from dpbo_core.ledger.accounting.forecast import account_line
 from dpbo_core.ledger.accounts import DatasetAccount
-from dpbo_core.ledger.operators import Code
+from dpbo_core.ledger.owners_ledger import Code
 from dpbo_core.ledger.sources import MODEL_ROLE, PUBLIC_ROLE, Source, file_source
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.atomically import replace_atomically

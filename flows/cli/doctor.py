@@ -17,9 +17,7 @@ from packaging.requirements import Requirement
 
 from dpbo.flows.cli.budget import rounds_text
 from dpbo.flows.cli.running import accounts_here, is_there
-from dpbo.flows.cli.terminal import Screen, named, print_sentence
-from dpbo.flows.prefect_runtime.prefect_process import LOOPBACK_HOST, answers, start_failure
-from dpbo.flows.prefect_runtime.run_server import DATABASE_FILE
+from dpbo.flows.prefect_runtime.run_server import DATABASE_FILE, LOOPBACK_HOST, answers, start_failure
 from dpbo.flows.prefect_runtime.schedule_server import SECRET_FILE_PREFIX as PASSWORD_FILE
 from dpbo.flows.prefect_runtime.schedule_server import refuse_idle_scheduler, standing
 from dpbo.flows.prefect_runtime.settings import (
@@ -32,13 +30,13 @@ from dpbo.flows.prefect_runtime.settings import (
     quiet_environment,
 )
 from dpbo.flows.stores import STORES_FOLDER, Stores
+from dpbo.flows.terminal import Screen, named, print_sentence
 from dpbo.flows.workers.standing_cluster import problems, standing_cluster
-from dpbo.tasks.reporting.budget_alert import alert_share
-from dpbo.tasks.reporting.mlflow_lookup import published_in
-from dpbo.tasks.reporting.mlflow_store import open_store
+from dpbo.tasks.reporting.mlflow_store import open_store, published_in
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.account import Account, balances
+from dpbo_core.ledger.accounting.forecast import alert_share
 from dpbo_core.ledger.accounts import DatasetAccount
 
 MIN_DISK_BYTES = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle

@@ -10,10 +10,10 @@ from dpbo.flows.champion import ADDRESSES, local_champion
 from dpbo.flows.cli.release_screen import evaluated_json, print_next, print_registered, print_report
 from dpbo.flows.cli.running import account_after, flows_here, mlflow_lookup, own_ledger, prefect_failed
 from dpbo.flows.cli.studies import released_study, study_of_one_run
-from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.prefect_runtime.settings import quiet_environment
-from dpbo.flows.results import Evaluated
+from dpbo.flows.private_flow import Evaluated
 from dpbo.flows.stores import Stores
+from dpbo.flows.terminal import Screen, named, print_result
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger

@@ -15,7 +15,7 @@ import typer
 
 from dpbo.flows.cli.running import ledger_here, ledger_path
 from dpbo.flows.cli.studies import check_public_here, feature_study
-from dpbo.flows.cli.terminal import Screen, named, print_result
+from dpbo.flows.terminal import Screen, named, print_result
 from dpbo_core.errors import (
     AssumptionNotAccepted,
     BudgetExceeded,
@@ -25,12 +25,12 @@ from dpbo_core.errors import (
     SpendUseless,
     StudyInvalid,
 )
-from dpbo_core.ledger.accounting.edition_price import Price
+from dpbo_core.ledger.accounting.admission import Price
 from dpbo_core.ledger.address import is_read_only
-from dpbo_core.ledger.name_patterns import is_pattern
+from dpbo_core.ledger.sources import is_pattern
 from dpbo_core.methods import METHODS, method_named
-from dpbo_core.methods.advice.advise import Advice, MethodAdvice, enough, why_useless
-from dpbo_core.methods.advice.expected_loss import UNKNOWN_AGREEMENT
+from dpbo_core.methods.advice import Advice, MethodAdvice, enough, why_useless
+from dpbo_core.methods.expected_loss import UNKNOWN_AGREEMENT
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.privacy.certified import QUERIES
 from dpbo_core.report.evaluation import EvaluationPlan, planned

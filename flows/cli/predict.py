@@ -9,8 +9,8 @@ import typer
 
 from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.studies import released_study
-from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.cli.words import Study, writing
+from dpbo.flows.terminal import Screen, named
 from dpbo_core.data import read_table
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.values import shown

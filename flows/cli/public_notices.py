@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo.flows.cli.terminal import named
+from dpbo.flows.terminal import named
 from dpbo_core.data import Table
 from dpbo_core.data.csv_file import SEPARATORS, csv_names, split_csv_line
 from dpbo_core.data.features import MAX_CATEGORIES, present_mask

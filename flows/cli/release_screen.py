@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from dpbo.flows.cli.terminal import Screen, named
 from dpbo.flows.stores import MLFLOW_PAGE, Stores
+from dpbo.flows.terminal import Screen, named
 from dpbo.tasks.reporting.document import NO_NUMBER, Document, Figure, Table
 from dpbo.tasks.reporting.release_document import REPAIRED_HINT, release_document
 from dpbo.tasks.reporting.report_document import repair_document
@@ -19,7 +19,7 @@ from dpbo_core.ledger.address import team_setting
 from dpbo_core.privacy.release import Release, StudyResult
 
 if TYPE_CHECKING:
-    from dpbo.tasks.reporting.mlflow_lookup import Tracked
+    from dpbo.tasks.reporting.mlflow_store import Tracked
     from dpbo_core.report.evaluation import EvaluationResult
 
 CURVE_WIDTH, CURVE_HEIGHT = 40, 6  # of a curve, in characters

@@ -8,8 +8,8 @@ import typer
 
 from dpbo.flows.cli.release_screen import print_document
 from dpbo.flows.cli.running import ledger_here
-from dpbo.flows.cli.terminal import Screen, named, print_result
 from dpbo.flows.cli.words import writing
+from dpbo.flows.terminal import Screen, named, print_result
 from dpbo.tasks.reporting.overview import overview, overview_document
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.atomically import replace_atomically

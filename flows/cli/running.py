@@ -12,12 +12,9 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbo.flows.cli.terminal import print_warnings
 from dpbo.flows.cli.words import seconds
 from dpbo.flows.owner import acting_as_owner
-from dpbo.flows.plain_output import announce_stage
-from dpbo.flows.prefect_runtime.prefect_process import OWNER_UMASK
-from dpbo.flows.prefect_runtime.run_server import run_server
+from dpbo.flows.prefect_runtime.run_server import OWNER_UMASK, run_server
 from dpbo.flows.prefect_runtime.settings import (
     disable_heartbeat,
     prefect_is_configured,
@@ -25,8 +22,9 @@ from dpbo.flows.prefect_runtime.settings import (
     quiet_environment,
 )
 from dpbo.flows.stores import Stores
+from dpbo.flows.terminal import announce_stage, print_warnings
 from dpbo.tasks.policies import without_prefect
-from dpbo.tasks.reporting.mlflow_lookup import Tracked, shown_before
+from dpbo.tasks.reporting.mlflow_store import Tracked, shown_before
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.address import is_read_only, team_setting

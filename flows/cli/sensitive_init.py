@@ -12,7 +12,7 @@ from pathlib import Path
 import tomli_w
 
 from dpbo.flows.cli.public_notices import check_ignored
-from dpbo.flows.cli.terminal import Screen, named
+from dpbo.flows.terminal import Screen, named
 from dpbo_core.data import check_target, read_header
 from dpbo_core.data.header import column_count_text
 from dpbo_core.data.read_mode import SENSITIVE_FILE

@@ -8,13 +8,13 @@ import typer
 
 from dpbo.flows.cli.release_screen import document_of, print_document, print_notes, release_json
 from dpbo.flows.cli.running import ledger_here
-from dpbo.flows.cli.terminal import print_json, print_result
 from dpbo.flows.cli.words import Explain, writing
+from dpbo.flows.terminal import print_json, print_result
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.lookup import Recorded
-from dpbo_core.ledger.name_patterns import fields_of
+from dpbo_core.ledger.sources import fields_of
 from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.certified import rounds_of
 from dpbo_core.privacy.release import Release, StudyResult

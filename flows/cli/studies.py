@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dpbo.flows.cli.running import is_there, ledger_here
-from dpbo.flows.requested_study import refuse_fields
+from dpbo.flows.private_flow import refuse_fields
 from dpbo.flows.stores import Stores
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import Source

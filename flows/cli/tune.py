@@ -26,10 +26,9 @@ from dpbo.flows.cli.running import (
     serve_schedule,
 )
 from dpbo.flows.cli.studies import feature_study, study_of_one_run
-from dpbo.flows.cli.terminal import PRINTS_JSON, Screen, print_result
 from dpbo.flows.prefect_runtime.settings import quiet_environment
-from dpbo.flows.results import Tuned
-from dpbo.flows.spend_consent import confirm, consent
+from dpbo.flows.private_flow import Tuned, confirm, consent
+from dpbo.flows.terminal import PRINTS_JSON, Screen, print_result
 from dpbo.tasks.reporting.document import Document
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.account import Account

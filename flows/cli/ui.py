@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dpbo.flows.plain_output import announce_stage
+from dpbo.flows.terminal import announce_stage
 from dpbo_core.errors import DpboError
 
 

@@ -20,14 +20,14 @@ from typing import Literal
 
 from packaging.version import Version
 
-from dpbo.flows.prefect_runtime.prefect_process import (
+from dpbo.flows.prefect_runtime.run_server import (
     PrefectProcess,
     api_url,
     bound_socket,
+    check_answers,
     is_local,
     start_failure,
 )
-from dpbo.flows.prefect_runtime.run_server import check_answers
 from dpbo.flows.prefect_runtime.settings import configured_api, prefect_settings
 from dpbo_core.errors import DpboError
 from dpbo_core.privacy.atomically import replace_atomically

@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from dpbo.flows.prefect_runtime.prefect_process import LOOPBACK_HOST, bound_socket
+from dpbo.flows.prefect_runtime.run_server import LOOPBACK_HOST, bound_socket
 from dpbo.flows.viewer.gate import TOKEN_PARAMETER, Gate
 from dpbo.flows.viewer.leashed_process import LeashedProcess
-from dpbo.tasks.reporting.mlflow_lookup import newest_page
-from dpbo.tasks.reporting.mlflow_store import ARTIFACT_FOLDER, MLFLOW_TELEMETRY, Store
+from dpbo.tasks.reporting.mlflow_store import ARTIFACT_FOLDER, MLFLOW_TELEMETRY, Store, newest_page
 from dpbo_core.errors import DpboError
 
 if TYPE_CHECKING:

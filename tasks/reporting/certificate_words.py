@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from dpbo.tasks.reporting.escaping import in_words
+from dpbo.tasks.reporting.document import in_words
 from dpbo.tasks.reporting.report_document import is_report
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.guarantee import (

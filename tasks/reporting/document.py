@@ -1,14 +1,51 @@
 """A document: the title, facts, tables, figures and notes that a screen, a certificate and an MLflow page all show.
 
 Its texts and numbers are chosen where it is built; a backend only escapes them and lays them out. The formats of
-numbers are here and nowhere else.
+numbers are here and nowhere else, and so are the escapes for pictures and Markdown, and the backend in Markdown,
+for MLflow's descriptions and Prefect's artifacts. Screens escape by `dpbo.flows.terminal.named`, HTML pages by
+`html.escape`.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from dpbo_core.errors import printable
+
+MARKDOWN_PATTERN = re.compile(
+    r"([\\`*_{}\[\]()>#+.!~=|-])"
+)  # what a backslash makes plain in every kind of Markdown
+ENTITY_TABLE = str.maketrans(
+    {mark: f"&#{ord(mark)};" for mark in "&<$@/"}
+)  # of some kinds, of HTML, and of addresses
 NO_NUMBER = "–"  # instead of a number that is not stated
 NARROW_WIDTH = 0.002  # of an interval whose ends need a fourth decimal
+
+
+def in_picture(text: object) -> str:
+    """Text escaped for matplotlib, which reads mathtext between two dollars."""
+    return printable(str(text)).replace("$", r"\$")
+
+
+def in_markdown(text: object) -> str:
+    """Text escaped for a description or note that MLflow and Prefect render."""
+    return MARKDOWN_PATTERN.sub(r"\\\1", printable(str(text))).translate(ENTITY_TABLE)
+
+
+def embedded(picture: str, run_id: str) -> str:
+    """Markdown that shows the file `picture` of a run's plots, on that run's page in MLflow."""
+    return f"![{picture.removesuffix('.png')}](get-artifact?path=plots%2F{picture}&run_uuid={run_id})"
+
+
+def point_in_short(point: Mapping[str, object]) -> str:
+    """Return a point of a search in a few words: its hyperparameters, numbers to three digits. Not escaped."""
+    texts = (f"{item:.3g}" if isinstance(item, float) else str(item) for item in point.values())
+    return ", ".join(f"{name} = {text}" for name, text in zip(point, texts, strict=True))
+
+
+def in_words(item: object) -> str:
+    """Return a number to six digits; another value as text. Not escaped."""
+    return f"{item:.6g}" if isinstance(item, float) else str(item)
 
 
 @dataclass(frozen=True)
@@ -113,3 +150,30 @@ def interval(ends: Sequence[float] | None) -> str:
 def share(value: float | None) -> str:
     """Return a share in per cent; a dash for None."""
     return NO_NUMBER if value is None else f"{value:.1%}"
+
+
+def markdown(document: Document, *, pictures: str = "", n_tables: int | None = None) -> str:
+    """Return a document in Markdown: facts and tables, `pictures` (Markdown already), then the notes."""
+    return "\n\n".join(filter(None, _paragraphs(document, pictures, n_tables)))
+
+
+def _paragraphs(document: Document, pictures: str, n_tables: int | None) -> Iterator[str]:
+    yield in_markdown(document.remark)
+    heading = " · ".join(filter(None, (document.title, document.subtitle)))
+    yield f"**{in_markdown(heading)}**" if heading else ""
+    yield "\n".join(map(_fact, (*document.answers, *document.facts)))
+    if document.next_step:
+        yield f"**Next:** {in_markdown(document.next_step)}."
+    for table in document.short_tables[:n_tables]:
+        yield f"**{in_markdown(table.title)}**" if table.title else ""
+        header, *rows = (f"| {' | '.join(map(in_markdown, row))} |" for row in (table.header, *table.rows))
+        yield "\n".join((header, "|---" * len(table.header) + "|", *rows))
+    yield pictures
+    for note in document.notes:
+        if not note.lesson:
+            yield f"**{in_markdown(note.title)}.** {in_markdown(' '.join(note.sentences))}"
+
+
+def _fact(fact: Fact) -> str:
+    strong = f"**{in_markdown(fact.strong)}**" if fact.strong else ""
+    return f"* {in_markdown(fact.name)}: {strong}{in_markdown(fact.text)}"

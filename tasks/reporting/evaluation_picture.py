@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbo.tasks.reporting.escaping import in_picture
-from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, plain, sheet
+from dpbo.tasks.reporting.document import in_picture
+from dpbo.tasks.reporting.pictures import CHOICE, INK, NOISE, plain, sheet
 from dpbo_core.privacy.release import NO_SCORE, Release
 from dpbo_core.report import COMPARED
 

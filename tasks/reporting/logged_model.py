@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.document import interval, score
-from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG
-from dpbo.tasks.reporting.mlflow_store import Store, open_store
+from dpbo.tasks.reporting.mlflow_store import RELEASE_TAG, Store, open_store
 from dpbo_core.data.features import Feature, Number
 from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.errors import StudyInvalid

@@ -1,20 +1,35 @@
-"""What of a release becomes a metric, and what a parameter. Nothing else is logged.
+"""The numbers of a release in MLflow, as metrics and parameters, and the run of a study above its editions' runs.
 
 A metric is what is worth a chart: the score by edition with its interval, the score by step, the budget after each
 study, a report's figures. Parameters are the few values by which runs are compared; `release.json` has all facts.
+
+A study's own run has a picture of its editions' scores, and charts of what is left of the budget. The runs of its
+editions, evaluations and watches are its children. All that it holds, they hold.
 """
 
+import json
 import math
 import re
 from collections.abc import Iterator
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from operator import itemgetter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
+from dpbo.tasks.reporting.document import embedded, in_markdown, in_picture, interval, score
 from dpbo.tasks.reporting.document import number as in_short
-from dpbo.tasks.reporting.posterior_picture import band_by_step
-from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
+from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, RELEASE_TAG, Store, own_tags
+from dpbo.tasks.reporting.pictures import CHOICE, INK, NOISE, band_by_step, plain, saved, sheet
+from dpbo_core.ledger.accounting.account import Account, Balance, Entry, balance_after, balances
+from dpbo_core.ledger.accounting.forecast import account_line
 from dpbo_core.privacy.release import Release, displayed_metric
 from dpbo_core.report import COMPARED
+from dpbo_core.report import KIND as EVALUATION
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 MAX_PARAMETER_LENGTH = 500  # characters MLflow takes for a parameter
 MAX_PARAMETERS = 12  # of a run, unless its choice alone has more
@@ -26,6 +41,17 @@ METRIC_GROUPS = ("budget/", "release/", "score/", "trajectory/", "evaluation/")
 UNNAMEABLE_PATTERN = re.compile(
     r"[^\w\-.: ]"
 )  # what MLflow takes in no name; of its slashes the groups' alone stay
+KIND, STUDY = "dpbo.kind", "dpbo.study"
+SERIES_KIND = "study"  # the kind of such a run; of its children: edition, evaluation, watch
+PARENT_TAG = "mlflow.parentRunId"
+LARGEST_PAGE = 1000
+MAX_METRICS_PER_REQUEST = 1000  # metrics that MLflow takes in one request
+SERIES_NOTE = """\
+**Every edition of the study {study}**, on the dataset {dataset}: the score by date with its 90% interval and a \
+constant answer's on the public rows, in `editions.json` as a table and in `score`, `score/low`, \
+`score/high` and `score/constant`; and, under *Model metrics*, what is left of \
+the dataset's budget (`budget/left`), by place in the dataset's account. Each edition is a run below this one, and \
+its page begins with what it released."""
 
 
 def metrics(release: Release, account: Account) -> list[Any]:
@@ -137,3 +163,120 @@ def _key(name: str) -> str:
     group = next((group for group in METRIC_GROUPS if name.startswith(group)), "")
     allowed = UNNAMEABLE_PATTERN.sub("_", name.removeprefix(group))
     return f"{group}{allowed if allowed.strip('.') else '_'}"[:MAX_NAME_LENGTH]
+
+
+def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
+    """Return the id of the study's own MLflow run, made with its note if missing; the oldest if two were made."""
+    runs = store.client.search_runs(
+        [experiment],
+        f"tags.`{KIND}` = '{SERIES_KIND}'",
+        max_results=LARGEST_PAGE,
+        order_by=["attributes.start_time ASC"],
+    )
+    for run in runs:
+        if run.data.tags.get(STUDY) == study:
+            return str(run.info.run_id)
+    note = SERIES_NOTE.format(study=in_markdown(study), dataset=in_markdown(dataset))
+    tags = own_tags() | {KIND: SERIES_KIND, STUDY: study, "dpbo.dataset": dataset, NOTE_TAG: note}
+    return str(store.client.create_run(experiment, run_name=study, tags=tags).info.run_id)
+
+
+def extend(store: Store, run_id: str, release: Release, account: Account) -> None:
+    """Add the release of run `run_id` to its study's table, picture and budget charts; repeated, nothing twice."""
+    series: Any = store.client.get_run(run_id).data.tags.get(PARENT_TAG)
+    experiment = store.client.get_run(series).info.experiment_id
+    runs = store.client.search_runs([experiment], f"tags.`{PARENT_TAG}` = '{series}'", max_results=LARGEST_PAGE)
+    release_ids = {run.data.tags[RELEASE_TAG] for run in runs}
+    charged = balances(account, lambda entry: entry.release_id in release_ids)
+    placed = {str(balance.entry.release_id): balance for balance in charged}
+    points = _points(runs, placed)
+    for start in range(0, len(points), MAX_METRICS_PER_REQUEST):
+        store.client.log_batch(series, metrics=points[start : start + MAX_METRICS_PER_REQUEST])
+    editions = _editions(runs, placed)
+    with TemporaryDirectory() as scratch:
+        if editions:
+            table = {"columns": [*editions[0]], "data": [[*edition.values()] for edition in editions]}
+            (file := Path(scratch) / "editions.json").write_text(json.dumps(table, ensure_ascii=False))
+            store.put(series, file)
+            for picture in saved(lambda: draw_editions(editions), Path(scratch) / "editions.png"):
+                store.put(series, picture, "plots")
+                study = in_markdown(release.study.removesuffix(f"/{EVALUATION}"))
+                note = SERIES_NOTE.format(study=study, dataset=in_markdown(release.dataset))
+                summary = _in_words(editions, account)
+                store.client.set_tag(series, NOTE_TAG, f"{summary}\n\n{note}\n\n{embedded(picture.name, series)}")
+    store.client.set_terminated(series, "FINISHED")
+
+
+def _points(runs: list[Any], placed: dict[str, Balance]) -> list[Any]:
+    """Return the metrics of a study's charts, by place in the account; none of a chart that would be one dot."""
+    charts: dict[str, list[Any]] = {}
+    for run in runs:
+        if (balance := placed.get(run.data.tags[RELEASE_TAG])) is None:
+            continue
+        moment = _milliseconds(balance.entry)
+        for name in (*SCORE_METRICS, *BUDGET_METRICS):
+            if name in run.data.metrics:
+                charts.setdefault(name, []).append(metric(name, run.data.metrics[name], moment, balance.position))
+    return [point for points in charts.values() if len(points) > 1 for point in points]
+
+
+def _milliseconds(entry: Entry) -> int:
+    return int(datetime.fromisoformat(entry.released_at or entry.reserved_at).timestamp() * 1000)
+
+
+def _editions(runs: list[Any], placed: dict[str, Balance]) -> list[dict[str, Any]]:
+    """Rows (score, interval, constant answer, ε) of a study's editions with a score, by place in the account."""
+    rows = []
+    for run in runs:
+        numbers, tags = run.data.metrics, run.data.tags
+        if "score" not in numbers or tags[KIND] != "edition" or (balance := placed.get(tags[RELEASE_TAG])) is None:
+            continue
+        date = datetime.fromtimestamp(_milliseconds(balance.entry) / 1000, UTC).isoformat()[:23]
+        row = {
+            "date": date,
+            "edition": tags["dpbo.edition"],
+            "method": tags["dpbo.method"],
+            "metric": run.data.params["metric"],
+            "value": numbers["score"],
+            "low": numbers.get("score/low"),
+            "high": numbers.get("score/high"),
+            "constant answer": numbers.get("score/constant"),
+            "epsilon": balance.entry.epsilon,
+        }
+        rows.append((balance.position, row))
+    return [row for _, row in sorted(rows, key=itemgetter(0))]
+
+
+def _in_words(editions: list[dict[str, Any]], account: Account) -> str:
+    """Return what all editions say together, in Markdown: their number, the newest score, a change, the budget."""
+    newest, others = editions[-1], [one for one in editions[:-1] if one["metric"] == editions[-1]["metric"]]
+    ends = "" if newest["low"] is None else f" ({interval((newest['low'], newest['high']))})"
+    stated = [one for one in (*others, newest) if one["low"] is not None]
+    change = ""
+    if others and len(stated) == len(others) + 1:
+        overlap = max(one["low"] for one in stated) <= min(one["high"] for one in stated)
+        change = " All intervals overlap: no change can be told from noise." * overlap
+        change = change or " Not all intervals overlap: some editions differ by more than noise."
+    of = f"{len(editions)} edition{'s' * (len(editions) != 1)}"
+    name = in_markdown(newest["metric"].replace("_", " "))
+    line = in_markdown(account_line(account))
+    return f"{of}; the newest has {name} {score(newest['value'])}{ends}.{change} Budget of {line}."
+
+
+def draw_editions(editions: list[dict[str, Any]]) -> "Figure":
+    """Return a figure of the score by edition, with its 90% interval and the constant answer's."""
+    figure = sheet(3.2)
+    axes, places = figure.subplots(), range(len(editions))
+    for place, edition in zip(places, editions, strict=True):
+        if edition["low"] is not None:
+            ends = [edition["low"], edition["high"]]
+            axes.plot([place, place], ends, color=NOISE, lw=6, alpha=0.35, solid_capstyle="butt")
+        axes.plot(place, edition["value"], "o", color=CHOICE)
+        if edition["constant answer"] is not None:
+            axes.plot([place - 0.3, place + 0.3], [edition["constant answer"]] * 2, color=INK, lw=1)
+    labels = [f"{in_picture(edition['edition'])}\n{edition['date'][:10]}" for edition in editions]
+    axes.set_xticks([*places], labels, fontsize=8)
+    axes.set(xlim=(-0.6, len(editions) - 0.4), ylabel=in_picture(editions[-1]["metric"].replace("_", " ")))
+    axes.set_title("Each edition's score, its 90% interval, a public constant answer's (the line)", fontsize=9)
+    plain(axes)
+    return figure

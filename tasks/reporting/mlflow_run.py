@@ -10,18 +10,34 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from dpbo.tasks.reporting.escaping import embedded
+from dpbo.tasks.reporting.document import embedded, markdown
 from dpbo.tasks.reporting.logged_model import FOLDER, name_datasets, put_model, put_repaired, register
-from dpbo.tasks.reporting.logged_numbers import SCORE_METRICS, metrics, params
-from dpbo.tasks.reporting.markdown_page import markdown
-from dpbo.tasks.reporting.mlflow_lookup import RELEASE_TAG, Tracked, place_of, publishing
-from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, Store, experiment_name, open_store, own_tags
+from dpbo.tasks.reporting.logged_numbers import (
+    KIND,
+    PARENT_TAG,
+    SCORE_METRICS,
+    STUDY,
+    extend,
+    metrics,
+    params,
+    series_of,
+)
+from dpbo.tasks.reporting.mlflow_store import (
+    NOTE_TAG,
+    RELEASE_TAG,
+    Store,
+    Tracked,
+    experiment_name,
+    open_store,
+    own_tags,
+    place_of,
+    publishing,
+)
 from dpbo.tasks.reporting.pictures import save_pictures
 from dpbo.tasks.reporting.receipt import release_text, write_release
 from dpbo.tasks.reporting.release_document import release_document
 from dpbo.tasks.reporting.release_page import page
 from dpbo.tasks.reporting.report_document import is_report
-from dpbo.tasks.reporting.study_series import KIND, PARENT_TAG, STUDY, extend, series_of
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.privacy.release import Release
 from dpbo_core.report import BETTER, COMPARED

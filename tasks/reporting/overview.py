@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from dpbo.tasks.reporting.budget_alert import account_line, alert_share, end_line
 from dpbo.tasks.reporting.document import NO_NUMBER, Document, Fact, Table, interval, number, score
 from dpbo.tasks.reporting.logged_numbers import figures
 from dpbo.tasks.reporting.release_document import (
@@ -27,8 +26,8 @@ from dpbo.tasks.reporting.release_document import (
 )
 from dpbo.tasks.reporting.report_document import is_report, title
 from dpbo_core.ledger.accounting.account import Entry
-from dpbo_core.ledger.accounting.edition_price import room_text
-from dpbo_core.ledger.accounting.forecast import Forecast, forecast
+from dpbo_core.ledger.accounting.admission import room_text
+from dpbo_core.ledger.accounting.forecast import Forecast, account_line, alert_share, end_line, forecast
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.amounts import from_units

@@ -9,9 +9,9 @@ from datetime import datetime
 from html import escape
 from string import Template
 
-from dpbo.tasks.reporting.budget_alert import account_line, alert_share, end_line
 from dpbo.tasks.reporting.document import interval, score
 from dpbo.tasks.reporting.overview import NO, UNSURE, YES, DatasetOverview, Quotable, StudyOverview, change
+from dpbo_core.ledger.accounting.forecast import account_line, alert_share, end_line
 
 PAGE_TEMPLATE = Template("""\
 <!doctype html>

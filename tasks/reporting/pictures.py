@@ -1,26 +1,258 @@
-"""The pictures of a release as PNG files: posterior, noise and budget, in the order a page shows them."""
+"""The pictures of a release: what was tried and chosen, the posterior along one axis, the noise and the budget.
+
+The posterior is computed from released facts alone: observations, noise, kernel, axes.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| x | `grid` | values along one numeric axis; the other axes stand at the released choice | (n,) |
+| y_t | `trajectory` scores | what was released, noise included | (T,) |
+| μ ± 1.645 s | `mean`, `half_width` | the method's own posterior, kernels averaged: mean, 90% band | (n,), (n,) |
+| f̂, [low, high] | `score`, `interval` | what the release says of the choice, its fresh look included | scalars |
+| v, c | `variance`, `covariance` | of the posterior along the axis, and with the choice | (n,), (n,) |
+
+The picture says of the choice what the release says: the posterior along the axis is brought to f̂ and the width of
+its interval there, and follows elsewhere by its covariance (Jeffrey's rule): the band cannot contradict the number.
+With prior = "public" the method also believes scores of the public training set, which no release holds: then there
+is nothing to draw.
+"""
 
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Literal
 
-from dpbo.tasks.reporting.budget_alert import alert_share
-from dpbo.tasks.reporting.escaping import in_picture
-from dpbo.tasks.reporting.posterior_picture import slice_through_choice
-from dpbo.tasks.reporting.release_picture import CHOICE, INK, NOISE, draw, plain, sheet, whole_numbers
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbo.tasks.reporting.document import in_picture
 from dpbo.tasks.reporting.report_document import is_report
 from dpbo_core.ledger.accounting.account import Account, balances
-from dpbo_core.ledger.accounting.forecast import forecast
-from dpbo_core.privacy.release import Release, Spend
-
-MAX_BUDGET_STEPS = 500  # studies in the picture of a budget
+from dpbo_core.ledger.accounting.forecast import alert_share, forecast
+from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release, Spend, displayed_metric
+from dpbo_core.search.averaged import prior_of
+from dpbo_core.search.mixture import KernelMixture, average
+from dpbo_core.search.score_map import CENTRE, NORMAL_90, SPREAD
+from dpbo_core.search.search_space import Axis, Categorical, Integer, Real, SearchSpace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+LAPLACE_90 = 2.302585092994046  # a Laplace variable stays within so many scales nine times in ten
+INK, NOISE, CHOICE = "#1f2933", "#7b8794", "#c2410c"
+MAX_CAPTION_LENGTH = 120  # characters of a caption's line
+N_POINTS = 200
+Moments = tuple[NDArray[np.float64], NDArray[np.float64]]
+MAX_BUDGET_STEPS = 500  # studies in the picture of a budget
+
+
+def draw(release: Release) -> "Figure":
+    """Return the figure of a release: its scores by step and by hyperparameter, or its single score."""
+    steps = "trajectory" in release.value and NO_SCORE not in release.value
+    figure = sheet(4.2 if steps else 2.6)
+    if steps:
+        left, right = figure.subplots(1, 2, sharey=True)
+        _by_step(left, release)
+        _by_hyperparameter(right, release)
+    else:
+        _one_score(figure.subplots(), release)
+    title = in_picture(f"{release.study} · edition {release.edition} · {release.method}")
+    figure.suptitle(title, color=INK, fontweight="bold")
+    figure.supxlabel(fill(in_picture(release.guarantee.in_words()), MAX_CAPTION_LENGTH), fontsize=8, color=NOISE)
+    return figure
+
+
+def _by_step(axes: "Axes", release: Release) -> None:
+    points = release.value["trajectory"]
+    steps, scores = [p["step"] for p in points], [p["score"] for p in points]
+    scale = release.noise_of_one
+    axes.errorbar(steps, scores, yerr=scale, fmt="o", color=NOISE, ecolor="#cbd2d9", ms=4)
+    _chosen(axes, release, [min(steps), max(steps)])
+    axes.set(xlabel="step", ylabel="private score (± one noise scale)")
+    whole_numbers(axes)
+    plain(axes)
+
+
+def _by_hyperparameter(axes: "Axes", release: Release) -> None:
+    """Draw scores over the choice's first numeric hyperparameter; hide the axes where none is numeric."""
+    numeric = [name for name, value in release.value["hyperparameters"].items() if type(value) in (int, float)]
+    if not numeric:
+        axes.set_visible(False)
+        return
+    name = numeric[0]
+    points = [p for p in release.value["trajectory"] if type(p["hyperparameters"].get(name)) in (int, float)]
+    xs = [p["hyperparameters"][name] for p in points]
+    axes.scatter(xs, [p["score"] for p in points], color=NOISE, s=18, label="what was tried")
+    if min(xs) > 0 and max(xs) / min(xs) > 100:
+        axes.set_xscale("log")
+    chosen = release.value["hyperparameters"][name]
+    low, high = release.value["interval"]
+    score = release.value["score"]
+    beside = [[max(0.0, score - low)], [max(0.0, high - score)]]  # an interval ends where scores do; noise need not
+    axes.errorbar([chosen], [score], yerr=beside, fmt="D", color=CHOICE, capsize=4, label="released")
+    axes.set(xlabel=in_picture(name))
+    axes.legend(frameon=False, fontsize=8)
+    plain(axes)
+
+
+def _chosen(axes: "Axes", release: Release, ends: list[Any]) -> None:
+    low, high = release.value["interval"]
+    axes.fill_between(ends, low, high, color=CHOICE, alpha=0.12, lw=0)
+    axes.plot(ends, [release.value["score"]] * 2, color=CHOICE, lw=1.5, label="released score, 90% interval")
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _one_score(axes: "Axes", release: Release) -> None:
+    metric = displayed_metric(release)
+    if metric is None:
+        axes.set_visible(False)
+        return
+    spread = LAPLACE_90 * release.spends[-1].noise_scale * release.score_per_unit
+    low, high = metric.interval or (metric.value - spread, metric.value + spread)
+    axes.axvspan(*metric.ends, color="#f5f7fa", lw=0)
+    axes.errorbar(
+        [metric.value],
+        [0.0],
+        xerr=[[max(0.0, metric.value - low)], [max(0.0, high - metric.value)]],
+        fmt="D",
+        color=CHOICE,
+        capsize=6,
+        label=f"released, {metric.value:.4g}" + (" (less is better)" if not metric.greater_is_better else ""),
+    )
+    if metric.baseline is not None:
+        axes.axvline(
+            metric.baseline, color=NOISE, ls=":", label=f"the same for every public row, {metric.baseline:.4g}"
+        )
+    chosen = release.value.get("hyperparameters", {})
+    named = ", ".join(f"{k} = {v:.4g}" if isinstance(v, float) else f"{k} = {v}" for k, v in chosen.items())
+    name = in_picture(metric.name.replace("_", " "))
+    axes.set(yticks=[], xlabel=f"{name}, with its 90% interval{'; ' + in_picture(named) if named else ''}")
+    axes.legend(frameon=False, fontsize=8, loc="upper center")
+    plain(axes)
+
+
+def sheet(height: float, width: float = 9.0, layout: Literal["constrained"] | None = "constrained") -> "Figure":
+    """Return an empty figure of so many inches, apart from matplotlib's global state."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout=layout)
+
+
+def whole_numbers(axes: "Axes") -> None:
+    """Put the ticks of the x axis at whole numbers alone."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def plain(axes: "Axes") -> None:
+    """Give axes two spines and small ticks, the style of all pictures."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(colors=INK, labelsize=8)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The posterior along one axis, through the released choice."""
+
+    axis: str
+    log: bool
+    grid: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    half_width: NDArray[np.float64]
+
+
+def slice_through_choice(release: Release) -> Slice | None:
+    """Return the posterior score along the first numeric axis, all other hyperparameters as chosen.
+
+    None if there is no numeric axis, or if the posterior cannot be computed from the release alone.
+    """
+    if not _drawable(release):
+        return None
+    space = _space(release)
+    numeric = [(name, axis) for name, axis in space.axes.items() if not isinstance(axis, Categorical)]
+    if not numeric:
+        return None
+    name, axis = numeric[0]
+    chosen = release.value["hyperparameters"]
+    values = [axis.at(u) for u in np.linspace(0.0, 1.0, N_POINTS)]
+    along = np.array([space.encode({**chosen, name: value}) for value in values])
+    mean, half_width = _with_the_release(release, space, along)
+    return Slice(name, axis.log, np.array(values, dtype=float), mean, half_width)
+
+
+def _with_the_release(release: Release, space: SearchSpace, along: NDArray[np.float64]) -> Moments:
+    """Return the posterior (mean, half width) at the encoded points `along`, given the released score of the choice
+    too.
+
+    μ′ = μ + (c/v₀)(f̂ − μ₀) and v′ = v − (c²/v₀)(1 − w/v₀): c is the covariance with the choice, v₀ its variance,
+    f̂ its stated score, and w the variance that its interval's width implies.
+    """
+    scale, centre = SPREAD * release.facts["score_range"], CENTRE * release.facts["score_range"]
+    chosen = space.encode(release.value["hyperparameters"])[None, :]
+    where = np.concatenate([along, chosen])
+    mixture = _mixture(release, space, len(release.value["trajectory"]))
+    mean, whole = mixture.joint(where, np.zeros(len(where)))
+    variance, covariance = np.diagonal(whole), whole[:, -1]
+    low, high = release.value["interval"]
+    released, width = (release.value["score"] - centre) / scale, ((high - low) / (2.0 * NORMAL_90 * scale)) ** 2
+    prior = max(float(variance[-1]), 1e-12)
+    gain = covariance[:-1] / prior
+    after = np.maximum(variance[:-1] - gain * covariance[:-1] * (1.0 - width / prior), 0.0)
+    return centre + scale * (mean[:-1] + gain * (released - mean[-1])), NORMAL_90 * scale * np.sqrt(after)
+
+
+def band_by_step(release: Release) -> tuple[tuple[float, float], ...]:
+    """The posterior (μ, 1.645 s) of each step's candidate, once observed; () if the release does not fix it."""
+    if not _drawable(release):
+        return ()
+    scale, centre = SPREAD * release.facts["score_range"], CENTRE * release.facts["score_range"]
+    space, pairs = _space(release), []
+    for t, point in enumerate(release.value["trajectory"], start=1):
+        here = space.encode(point["hyperparameters"])[None, :]
+        (mean,), ((variance,),) = _mixture(release, space, t).joint(here, np.zeros(1))
+        pairs.append((float(centre + scale * mean), float(NORMAL_90 * scale * np.sqrt(variance))))
+    return tuple(pairs)
+
+
+def _drawable(release: Release) -> bool:
+    """Whether the posterior follows from this release alone: scores, a flat prior, no earlier runs' scores."""
+    facts = release.facts
+    complete = bool(release.value.get("trajectory")) and {"space", "kernel", "lengthscale"} <= set(facts)
+    alone = facts.get("options", {}).get("prior", "flat") == "flat" and not facts.get(LEARNED_FROM)
+    return complete and alone and NO_SCORE not in release.value
+
+
+def _mixture(release: Release, space: SearchSpace, t: int) -> KernelMixture:
+    """The posterior over kernels, in the search's units, given a release's first t scores, repeats averaged."""
+    facts, points = release.facts, release.value["trajectory"][:t]
+    scale, centre = SPREAD * facts["score_range"], CENTRE * facts["score_range"]
+    observed = np.array([space.encode(point["hyperparameters"]) for point in points])
+    visited, place = np.unique(observed, axis=0, return_inverse=True)
+    times = np.bincount(place.reshape(-1)).astype(np.float64)
+    y = np.array([(point["score"] - centre) / scale for point in points])
+    values = np.bincount(place.reshape(-1), weights=y) / times
+    noise = max((release.noise_of_one / scale) ** 2, 1e-10)
+    prior = prior_of(
+        kernel=facts["kernel"], lengthscale=facts["lengthscale"], dimensions=space.dimensions, guessed=False
+    )
+    return average(visited, values, noise / times, np.zeros(len(visited)), prior)
+
+
+def _space(release: Release) -> SearchSpace:
+    return SearchSpace({name: _axis(table) for name, table in release.facts["space"].items()})
+
+
+def _axis(table: Any) -> Axis:
+    if "values" in table:
+        return Categorical(table["values"])
+    kind = Integer if table["integer"] else Real
+    return kind(table["low"], table["high"], log=table["log"])
 
 
 def draw_posterior(release: Release) -> "Figure | None":

@@ -5,12 +5,22 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dpbo.tasks.reporting.budget_alert import account_line
 from dpbo.tasks.reporting.certificate_words import guess, limits, meaning, noise_in_words, rests, untrained_words
-from dpbo.tasks.reporting.document import Document, Fact, Figure, Note, Table, end, interval, number, score
-from dpbo.tasks.reporting.escaping import in_words
+from dpbo.tasks.reporting.document import (
+    Document,
+    Fact,
+    Figure,
+    Note,
+    Table,
+    end,
+    in_words,
+    interval,
+    number,
+    score,
+)
 from dpbo.tasks.reporting.report_document import is_report, report_facts, report_figures, report_tables
 from dpbo_core.ledger.accounting.account import Account
+from dpbo_core.ledger.accounting.forecast import account_line
 from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.privacy.release import (
     ELSEWHERE,

@@ -50,7 +50,7 @@ def arrived() -> dict[str, bool]:
 
         for name, (broken, _) in FAILURES.items():
             tuned(name, broken=broken)
-        with patch("dpbo.flows.publishing.find_release", side_effect=lambda *_: delete_experiment() or 1 / 0):
+        with patch("dpbo.flows.run_end.find_release", side_effect=lambda *_: delete_experiment() or 1 / 0):
             tuned("its experiment, deleted meanwhile")
     with team(), run_server(), disable_heartbeat(), owners_terminal():
         budget = {"epsilon": 20.0}
@@ -63,9 +63,8 @@ def waits() -> dict[str, float]:
     from test_ledger import SYSTEM, key, plan
     from test_ledger_silent import accepting, stopped
 
-    from dpbo.tasks.reporting.mlflow_lookup import check_target
-    from dpbo.tasks.reporting.mlflow_store import open_store
-    from dpbo_core.ledger.accounting.budget import PrivacyBudget
+    from dpbo.tasks.reporting.mlflow_store import check_target, open_store
+    from dpbo_core.ledger.accounting.account import PrivacyBudget
     from dpbo_core.ledger.ledger import PrivacyLedger
 
     taken: dict[str, float] = {}

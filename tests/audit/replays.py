@@ -11,10 +11,9 @@ from neighbours import World, climb, make_world
 from replay import Compared, replayed
 
 from dpbo_core.methods import METHODS
-from dpbo_core.methods.contract import Method
+from dpbo_core.methods.contract import Method, Scope
 from dpbo_core.methods.kusner_gp import ExactGP
 from dpbo_core.methods.lipschitz import Lipschitz
-from dpbo_core.methods.pricing import Scope
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 

@@ -157,6 +157,6 @@ def weaker_noise(weaker: float) -> Iterator[None]:
             scale = mechanism.scale.fget
             faulty = property(lambda self, scale=scale: scale(self) / weaker)
             stack.enter_context(patch.object(mechanism, "scale", faulty))
-        for module in ("additive", "exponential", "gaussian_rows"):
+        for module in ("drawing", "exponential", "gaussian_rows"):
             stack.enter_context(patch(f"dpbo_core.mechanisms.{module}.check_price", lambda price, units: None))
         yield

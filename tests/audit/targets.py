@@ -27,7 +27,7 @@ from dpbo_core.data import Preprocessing, read_header, read_table, table_of
 from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec

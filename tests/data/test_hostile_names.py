@@ -14,14 +14,11 @@ from rich.text import Text
 from worlds import at_length
 
 from dpbo.flows.cli.release_screen import document_of, print_document
-from dpbo.flows.cli.terminal import Screen, named, spoken
-from dpbo.tasks.reporting.document import Document, Table
-from dpbo.tasks.reporting.escaping import in_markdown, in_picture
+from dpbo.flows.terminal import Screen, named, spoken
+from dpbo.tasks.reporting.document import Document, Table, in_markdown, in_picture, markdown
 from dpbo.tasks.reporting.logged_numbers import metrics, params
-from dpbo.tasks.reporting.markdown_page import markdown
-from dpbo.tasks.reporting.pictures import draw_budget, draw_noise, draw_posterior, save_pictures
+from dpbo.tasks.reporting.pictures import draw, draw_budget, draw_noise, draw_posterior, save_pictures
 from dpbo.tasks.reporting.release_page import page
-from dpbo.tasks.reporting.release_picture import draw
 from dpbo_core.errors import printable
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import StudyResult

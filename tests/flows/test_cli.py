@@ -12,13 +12,13 @@ import typer
 
 from dpbo.flows.cli.app import ALL_COMMANDS, FEATURE_COMMANDS, OWN_COMMANDS, RESULT_COMMANDS, group_of_one
 from dpbo.flows.cli.release_screen import print_next
-from dpbo.flows.cli.terminal import print_json
 from dpbo.flows.cli.tune import print_tuned, tuned_json
-from dpbo.flows.results import Tuned
+from dpbo.flows.private_flow import Tuned
 from dpbo.flows.stores import Stores
-from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.flows.terminal import print_json
+from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo.tasks.reporting.release_document import next_step
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.privacy.named_parts import load

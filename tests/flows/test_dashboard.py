@@ -21,10 +21,9 @@ from worlds import Memory, mostly_slow, problem, smooth_table, with_method
 
 from dpbo.tasks.reporting.certificate_words import guess
 from dpbo.tasks.reporting.logged_numbers import by_edition
-from dpbo.tasks.reporting.mlflow_lookup import newest_page
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
-from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, open_store
-from dpbo.tasks.reporting.posterior_picture import band_by_step, slice_through_choice
+from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, newest_page, open_store
+from dpbo.tasks.reporting.pictures import band_by_step, slice_through_choice
 from dpbo.tasks.reporting.release_document import next_step, verdict
 from dpbo.tasks.reporting.release_page import page
 from dpbo_core.ledger.ledger import PrivacyLedger

@@ -13,12 +13,12 @@ from prefect import flow
 from test_evaluation import files, in_a_cell, in_an_interval, of_files
 from test_flow import flow_runs, logs, task_runs, terminal  # noqa: F401  fixtures
 
-from dpbo.flows.cli.terminal import SCREEN_WIDTH
 from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.stores import Stores
+from dpbo.flows.terminal import SCREEN_WIDTH
 from dpbo.flows.tune import tune_privately
 from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.study import StudySpec

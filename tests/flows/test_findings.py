@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dpbo.flows.cli import doctor
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import file_source
 

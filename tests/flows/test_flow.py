@@ -31,9 +31,9 @@ from worlds import mostly_slow, with_method
 
 from dpbo.flows.evaluate import evaluate_privately
 from dpbo.flows.owner import owners_terminal
-from dpbo.flows.prefect_page import one_line, outcome_of
 from dpbo.flows.prefect_runtime.liveness import crash_dead_runs, is_alive
 from dpbo.flows.prefect_runtime.settings import check_prefect_settings
+from dpbo.flows.run_end import one_line, outcome_of
 from dpbo.flows.serve import tune_on_schedule
 from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_file, tune_privately
@@ -58,7 +58,7 @@ TASK_FILES = sorted(path for path in (ROOT / "tasks").glob("*.py") if path.stem 
 @pytest.fixture(autouse=True)
 def terminal(monkeypatch):
     """The owner's own process, as `dpbo tune` is: the studies here open their caps. A busy server is waited for."""
-    monkeypatch.setattr("dpbo.flows.prefect_page.RECORD_TIMEOUT_S", 600.0)
+    monkeypatch.setattr("dpbo.flows.run_end.RECORD_TIMEOUT_S", 600.0)
     with owners_terminal():
         yield
 

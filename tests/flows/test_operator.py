@@ -167,7 +167,7 @@ def test_an_epsilon_of_json_damages_no_ledger(study, dpbo):
 
 
 def test_a_schedules_run_waits_for_no_pipe(here, monkeypatch):
-    monkeypatch.setattr("dpbo.flows.requested_study.read_study", lambda *_, **__: pytest.fail("read"))
+    monkeypatch.setattr("dpbo.flows.private_flow.read_study", lambda *_, **__: pytest.fail("read"))
     os.mkfifo(here / "pipe")
     with pytest.raises(StudyInvalid, match="missing, cannot be read or is no study"):
         tune_on_schedule("pipe")

@@ -27,7 +27,7 @@ from prefect.utilities.importtools import import_object
 from stock import until
 from test_evaluation import files, of_files
 
-from dpbo.flows import prefect_page, refusals
+from dpbo.flows import run_end
 from dpbo.flows.tune import tune_file
 
 ROOT = Path(__file__).parents[2]
@@ -146,9 +146,9 @@ def automations():
 
 def test_the_automations_listen_to_events_that_there_are(automations):
     crashed, paused = automations()
-    assert paused.trigger.expect == {prefect_page.NEARLY_SPENT}
+    assert paused.trigger.expect == {run_end.NEARLY_SPENT}
     named = {one.removeprefix("prefect.flow-run.") for one in crashed.trigger.expect}
-    assert {refusals.BUDGET, refusals.POLICY, "Completed", "Failed", "Crashed"} <= named
+    assert {run_end.BUDGET, run_end.POLICY, "Completed", "Failed", "Crashed"} <= named
     assert (crashed.actions[0].state.value, paused.actions[0].type) == ("CRASHED", "pause-deployment")
 
 

@@ -13,10 +13,9 @@ from prefect import flow
 from sklearn.linear_model import LogisticRegression
 from test_serve import NOON, fire
 
-from dpbo.flows import refusals
+from dpbo.flows import run_end
 from dpbo.flows.owner import at_the_terminal, owners_terminal
-from dpbo.flows.private_flow import PrivateFlow
-from dpbo.flows.requested_study import study_of
+from dpbo.flows.private_flow import PrivateFlow, study_of
 from dpbo.flows.serve import STUDY_DIGEST_VARIABLE, tune_on_schedule
 from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune, tune_privately
@@ -169,7 +168,7 @@ def test_a_run_with_an_environment_of_its_own_is_refused(prefect_server, study, 
     monkeypatch.setenv(STUDY_DIGEST_VARIABLE, study_digest(study_file))  # as such a variable would
     fired = {"study": "study.toml", "register": False}
     state = begun_with(tune_on_schedule, fired, {"env": {STUDY_DIGEST_VARIABLE: study_digest(study_file)}})
-    assert (state.name, "job variables" in state.message) == (refusals.POLICY, True)
+    assert (state.name, "job variables" in state.message) == (run_end.POLICY, True)
     assert len(ledger().accounts("clinic")[0].entries) == 1
     assert begun_with(tune_privately, sent, {}).is_completed()
     assert len(ledger().accounts("clinic")[0].entries) == 2
@@ -184,7 +183,7 @@ def test_a_served_study_is_frozen(prefect_server, study, folder, monkeypatch):
     assert fire("study.toml", NOON, monkeypatch).is_completed()
     study(edition="{time}", epsilon=2.0)
     changed = fire("study.toml", NOON, monkeypatch)
-    assert (changed.name, changed.type.value) == (refusals.POLICY, "FAILED")
+    assert (changed.name, changed.type.value) == (run_end.POLICY, "FAILED")
     assert "'study.toml' is not the one that was served" in changed.message
     study(edition="{time}")
     (folder / "other.toml").write_text((folder / "study.toml").read_text().replace("trial", "other"))

@@ -14,8 +14,8 @@ from test_preflight import FOREIGN, LINEAR, but, folder, without
 
 from dpbo.flows.cli.budget import _duration
 from dpbo.flows.cli.release_screen import print_next
-from dpbo.flows.cli.terminal import spoken
 from dpbo.flows.stores import Stores
+from dpbo.flows.terminal import spoken
 from dpbo.tasks.reporting.document import Document
 
 __all__ = ["folder"]

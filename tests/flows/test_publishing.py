@@ -15,7 +15,7 @@ from test_ledger_silent import accepting, server, stopped, within  # noqa: F401 
 from dpbo.flows.cli.show import recorded_release
 from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
-from dpbo.tasks.reporting import mlflow_lookup
+from dpbo.tasks.reporting import mlflow_store
 from dpbo.tasks.reporting.mlflow_store import open_store
 from dpbo.tasks.tuning import publish
 from dpbo_core.errors import DpboError
@@ -62,9 +62,9 @@ def no_draw(*_):
 
 
 FAILURES = {
-    "MLflow": ("dpbo.flows.publishing.find_release", "MLflow does not show it"),
+    "MLflow": ("dpbo.flows.run_end.find_release", "MLflow does not show it"),
     "the door": ("dpbo.tasks.tuning.log_release", "MLflow does not show it"),
-    "Prefect's page": ("dpbo.flows.publishing.announce", "Prefect's page does not show"),
+    "Prefect's page": ("dpbo.flows.run_end.announce", "Prefect's page does not show"),
     "Prefect's record": ("dpbo.flows.tune.wait_until_recorded", "Prefect's record"),
     "the final model": ("dpbo.tasks.tuning.FinalModel.of_release", "without the final model"),
     "the model's file": ("dpbo.tasks.reporting.mlflow_run.put_model", "without the final model"),
@@ -155,9 +155,9 @@ def test_a_local_store_that_takes_nothing_is_refused(here, monkeypatch, broken):
     elif broken == "a file for a folder":
         (here / "mlruns" / "artifacts").write_text("")
     else:
-        monkeypatch.setattr(mlflow_lookup, "os", SimpleNamespace(access=lambda *_: False, W_OK=os.W_OK))
+        monkeypatch.setattr(mlflow_store, "os", SimpleNamespace(**vars(os) | {"access": lambda *_: False}))
     with pytest.raises(DpboError, match=r"MLflow's store cannot be.*What to do"):
-        mlflow_lookup.check_target("people", Stores().tracking)
+        mlflow_store.check_target("people", Stores().tracking)
 
 
 @pytest.mark.slow
@@ -180,7 +180,7 @@ def gone(*_, **__):
 def test_a_tracking_server_that_asks_for_a_password_names_the_variables(study, monkeypatch):
     with answering(lambda *_: (401, b"who are you?")) as port:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://ann:s3cret@127.0.0.1:{port}")
-        said = mlflow_lookup.check_target("people", Stores().tracking)
+        said = mlflow_store.check_target("people", Stores().tracking)
         page = Stores().mlflow_page
     assert "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD" in said
     assert page == f"http://127.0.0.1:{port}"
@@ -211,7 +211,7 @@ def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, 
     Before, the message was of a broken installation.
     """
     study()
-    monkeypatch.setattr("dpbo.flows.publishing.find_release", lambda *_: 1 / 0)
+    monkeypatch.setattr("dpbo.flows.run_end.find_release", lambda *_: 1 / 0)
     with monkeypatch.context() as broken:
         broken.setattr("prefect.flow_engine.FlowRunEngine.handle_success", gone)
         code, out, err = dpbo("tune", "study.toml", "--json")
@@ -235,7 +235,7 @@ def test_the_command_prints_the_release_and_a_warning(study, here, monkeypatch, 
 def test_a_folder_of_files_is_refused_with_what_to_name_instead(monkeypatch, uri):
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
     with pytest.raises(DpboError, match="names a folder of files") as refused:
-        mlflow_lookup.check_target("people", uri)
+        mlflow_store.check_target("people", uri)
     assert "sqlite:///" in refused.value.remedy
     assert "damaged" not in refused.value.message()
 
@@ -254,5 +254,5 @@ def test_a_database_of_mlflows_that_stops_holds_nothing_up(server):  # noqa: F81
         with within(), pytest.raises(StoreSilent, match="does not answer"):
             open_store(url)
         with within():
-            assert "does not answer" in mlflow_lookup.check_target("people", url)
+            assert "does not answer" in mlflow_store.check_target("people", url)
     assert store.client.get_experiment_by_name("people") is None

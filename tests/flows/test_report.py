@@ -13,7 +13,7 @@ from test_show import every_kind  # noqa: F401  a fixture
 from dpbo.tasks.reporting.document import interval, score
 from dpbo.tasks.reporting.overview import Quotable, change, overview, quotable
 from dpbo.tasks.reporting.overview_page import overview_page, trend_picture
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec
 from dpbo_core.study.tuning import run_study

@@ -27,8 +27,7 @@ from sklearn.datasets import load_breast_cancer
 from test_seconds import typed
 
 from dpbo.flows.owner import at_the_terminal, owners_terminal
-from dpbo.flows.prefect_runtime.prefect_process import answers
-from dpbo.flows.prefect_runtime.run_server import _send_pending_records, run_server
+from dpbo.flows.prefect_runtime.run_server import _send_pending_records, answers, run_server
 from dpbo.flows.prefect_runtime.settings import check_prefect_settings, quiet_environment
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -198,7 +197,7 @@ TWICE = """
 from prefect import flow, task
 from dpbo.flows.prefect_runtime.run_server import _send_pending_records, run_server
 from dpbo.flows.prefect_runtime.settings import without_heartbeat
-from dpbo.flows.prefect_page import wait_until_recorded
+from dpbo.flows.run_end import wait_until_recorded
 @task
 def work(): pass
 @flow(log_prints=False)

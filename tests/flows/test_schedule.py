@@ -7,7 +7,7 @@ from audit.leaks import make_world
 from canary import search
 from worlds import with_method
 
-from dpbo.flows import refusals
+from dpbo.flows import run_end
 from dpbo.flows.serve import MISSED_STATE
 from dpbo_core.ledger.ledger import PrivacyLedger
 
@@ -23,10 +23,10 @@ def test_a_scheduled_day(tables, tmp_path):
 
     def over(found):
         states = [run.state for run in found]
-        return states.count("Completed") >= 5 and states.count(refusals.BUDGET) >= 1
+        return states.count("Completed") >= 5 and states.count(run_end.BUDGET) >= 1
 
     day = schedule.day(world.run, "nightly.toml", kill_after=2, until=over)
-    released, refused = day.named("Completed"), day.named(refusals.BUDGET)
+    released, refused = day.named("Completed"), day.named(run_end.BUDGET)
     assert len(released) >= 5
     assert len(day.runs) > day.before_kill + 2  # it went on after its server was killed
     assert {run.kind for run in refused} == {"CANCELLED"}
@@ -34,7 +34,7 @@ def test_a_scheduled_day(tables, tmp_path):
     (account,) = PrivacyLedger(f"sqlite:///{world.run / 'mlruns' / 'ledger.db'}").accounts("nights")
     finished = [entry.edition for entry in account.entries if entry.released_at]
     assert len(set(finished)) == len(finished) == len(released)
-    unfinished = [run for run in day.runs if run.state not in ("Completed", refusals.BUDGET, MISSED_STATE)]
+    unfinished = [run for run in day.runs if run.state not in ("Completed", run_end.BUDGET, MISSED_STATE)]
     assert len(account.entries) - len(finished) <= len(unfinished)  # only what the kill cut short
     assert account.budget.admits(account.spent, account.unit, account.filtered)
     assert day.left_running == ()

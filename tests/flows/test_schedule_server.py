@@ -14,10 +14,10 @@ from intruder import NOBODY, as_nobody, family, wait_until
 from prefect.settings import get_current_settings
 
 from dpbo.flows.cli import doctor
-from dpbo.flows.prefect_runtime import prefect_process
+from dpbo.flows.prefect_runtime import run_server
 from dpbo.flows.prefect_runtime import run_server as run_server_module
 from dpbo.flows.prefect_runtime import schedule_server as server_module
-from dpbo.flows.prefect_runtime.prefect_process import PrefectProcess, api_url, bound_socket
+from dpbo.flows.prefect_runtime.run_server import PrefectProcess, api_url, bound_socket
 from dpbo.flows.prefect_runtime.schedule_server import (
     SECRET_FILE_PREFIX,
     credentials,
@@ -242,7 +242,7 @@ def test_nobody_takes_the_port_of_a_runs_server_that_died(monkeypatch):
 
 def test_a_server_makes_files_for_its_owner_alone_whatever_a_scripts_umask_is(tmp_path, monkeypatch):
     """As the database of Prefect, by a script that opens `owners_terminal`."""
-    monkeypatch.setattr(prefect_process, "SERVER_CODE", "open('made', 'w').close()")
+    monkeypatch.setattr(run_server, "SERVER_CODE", "open('made', 'w').close()")
     before = os.umask(0o022)
     try:
         with (tmp_path / "log").open("wb") as log:

@@ -10,28 +10,26 @@ import pytest
 from conftest import STUDY
 from rich.console import Console
 
-from dpbo.flows.cli import terminal
+from dpbo.flows import terminal
 from dpbo.flows.cli.app import COMMANDS, print_first, sort_plain_first
 from dpbo.flows.cli.budget import account_json, print_accounts
 from dpbo.flows.cli.doctor import Finding, print_findings
 from dpbo.flows.cli.evaluate import print_expected
 from dpbo.flows.cli.plan import COLUMN_NAMES, print_advice, print_every_method
 from dpbo.flows.cli.release_screen import document_of, print_document, print_report
-from dpbo.flows.cli.terminal import print_message
 from dpbo.flows.cli.tune import print_tuned
-from dpbo.flows.prefect_page import announce
-from dpbo.flows.progress import Progress
-from dpbo.flows.results import Tuned
+from dpbo.flows.private_flow import Tuned
+from dpbo.flows.run_end import announce
+from dpbo.flows.terminal import Progress, print_message
 from dpbo.tasks.reporting.document import Fact
 from dpbo.tasks.reporting.document import interval as interval_in_words
-from dpbo.tasks.reporting.mlflow_lookup import Tracked
 from dpbo.tasks.reporting.mlflow_run import run_note
+from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo.tasks.reporting.release_document import beside_constant, release_document, verdict
 from dpbo.tasks.reporting.release_page import page
 from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.accounting.account import Account, Entry
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import Account, Entry, PrivacyBudget
 from dpbo_core.ledger.accounting.composition import ZERO_TOTAL
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -331,8 +329,8 @@ def test_a_fact_of_a_release_stands_in_all_its_forms(monkeypatch, capsys):
     forms = [capsys.readouterr().out, page(release, [])]
     monkeypatch.setattr("dpbo.tasks.reporting.mlflow_run.metrics", lambda *_: [])
     forms.append(run_note(release, account, "0", (), None))
-    monkeypatch.setattr("dpbo.flows.prefect_page.current_flow_run", lambda: "a run")
-    monkeypatch.setattr("dpbo.flows.prefect_page._has_event", lambda _: True)
+    monkeypatch.setattr("dpbo.flows.run_end.current_flow_run", lambda: "a run")
+    monkeypatch.setattr("dpbo.flows.run_end._has_event", lambda _: True)
     monkeypatch.setattr(
         "prefect.artifacts.create_markdown_artifact", lambda **artifact: forms.append(artifact["markdown"])
     )

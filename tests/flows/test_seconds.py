@@ -19,8 +19,8 @@ from dpbo.flows.cli.evaluate import reported
 from dpbo.flows.cli.tune import print_tuned, replayed
 from dpbo.flows.prefect_runtime.settings import QUIET_SETTINGS, prefect_home, prefect_is_configured
 from dpbo.flows.stores import Stores
-from dpbo.tasks.reporting.mlflow_lookup import published_in, shown_before
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
+from dpbo.tasks.reporting.mlflow_store import published_in, shown_before
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.report.evaluation import run_and_evaluate
 from dpbo_core.study import StudySpec, data_split

@@ -23,18 +23,18 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.context import FlowRunContext
 from prefect.states import AwaitingRetry, Scheduled
 
-from dpbo.flows import refusals, serve
+from dpbo.flows import run_end, serve
 from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
 from dpbo.flows.cli.words import seconds
-from dpbo.flows.requested_study import edition_at, refuse_fields
+from dpbo.flows.private_flow import edition_at, refuse_fields
 from dpbo.flows.serve import MISSED_STATE, OUTAGE_MESSAGE, tune_on_schedule
 from dpbo.flows.stores import Stores
-from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo_core.errors import BudgetExceeded, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.name_patterns import TIME_FIELDS
 from dpbo_core.ledger.schema import SCHEMA
+from dpbo_core.ledger.sources import TIME_FIELDS
 from dpbo_core.study import StudySpec
 from dpbo_core.study.preconditions import approve_study
 from dpbo_core.study.spec import read_study
@@ -132,9 +132,9 @@ def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(
     said = []
     monkeypatch.setattr("prefect.events.emit_event", lambda **event: said.append(event))
     kept = set()  # as Prefect keeps events: by their ids
-    monkeypatch.setattr("dpbo.flows.prefect_page._has_event", lambda one: one in kept or kept.add(one))
+    monkeypatch.setattr("dpbo.flows.run_end._has_event", lambda one: one in kept or kept.add(one))
     shown = Tracked("people", "0", "#/experiments/1/runs/0")
-    for name, made in (("publishing.train", None), ("publishing.publish", shown),
+    for name, made in (("run_end.train", None), ("run_end.publish", shown),
                        ("tune.wait_until_recorded", None)):  # fmt: skip
         monkeypatch.setattr(f"dpbo.flows.{name}", lambda *_, made=made: made)  # what MLflow shows has other tests
     first = fire(study, NOON, monkeypatch)
@@ -160,14 +160,14 @@ def test_a_retry_returns_the_release_and_the_next_firing_is_a_new_spend(
     assert {name: event["payload"].pop(name) for name in names} == names
     assert event["payload"] == pytest.approx({"spent": 3.0, "limit": 3.0, "remaining": 0.0})
     refused = fire(study, NOON + timedelta(days=3), monkeypatch)
-    assert (refused.name, refused.type.value) == (refusals.BUDGET, "CANCELLED")
+    assert (refused.name, refused.type.value) == (run_end.BUDGET, "CANCELLED")
     assert "the limit is ε = 3" in refused.message
     assert (said[2]["event"], said[2]["payload"]["says"]) == ("dpbo.run.refused", refused.message)
     watched = [
-        line for line in capsys.readouterr().out.splitlines() if line.startswith(("edition ", refusals.BUDGET))
+        line for line in capsys.readouterr().out.splitlines() if line.startswith(("edition ", run_end.BUDGET))
     ]
     assert watched[:3] == [state.message for state in (first, again, second)]
-    assert watched[-1] == f"{refusals.BUDGET}. {refused.message}"
+    assert watched[-1] == f"{run_end.BUDGET}. {refused.message}"
     (account,) = PrivacyLedger(Stores().ledger).accounts("people")
     assert len(account.entries) == 3
     logged = [record.getMessage() for record in caplog.records if "is spent" in record.getMessage()]

@@ -16,7 +16,7 @@ from worlds import problem, run, smooth_table
 from dpbo.flows.cli import app as cli
 from dpbo.tasks.reporting.certificate_words import registry_entry
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec

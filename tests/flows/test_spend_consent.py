@@ -11,8 +11,8 @@ from of_features import merged, parts
 from test_evaluate_flow import run  # noqa: F401  a fixture
 from test_evaluation import files, of_files
 
+from dpbo.flows.private_flow import consent
 from dpbo.flows.serve import Schedule, serve
-from dpbo.flows.spend_consent import consent
 from dpbo.flows.stores import Stores
 from dpbo_core.errors import SpendUseless
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -161,7 +161,7 @@ def test_a_terminal_is_asked_before_a_first_charge_and_a_changed_study_is_refuse
     stdin = io.StringIO("n\n")
     stdin.isatty = lambda: True
     monkeypatch.setattr("sys.stdin", stdin)
-    monkeypatch.setattr("dpbo.flows.spend_consent._at_a_terminal", lambda: True)
+    monkeypatch.setattr("dpbo.flows.private_flow._at_a_terminal", lambda: True)
     code, out, err = dpbo("tune", "t.toml")
     assert (code, out, charges("d")) == (1, "", 0)
     assert "Spend ε = 1 of the 3 left on d? [y/N] " in err

@@ -21,7 +21,7 @@ from dpbo.flows.cli.doctor import dask_cluster
 from dpbo.flows.workers.scorers import DaskWorkers, on_cluster, workers
 from dpbo.flows.workers.standing_cluster import ADDRESS_SETTING, COMPARED_PACKAGES, problems, standing_cluster
 from dpbo_core.errors import Sealed, StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.study import StudySpec, data_split

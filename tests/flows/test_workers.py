@@ -377,7 +377,7 @@ def test_another_seed_is_not_answered_from_what_was_given(world, here):
 @pytest.mark.parametrize("name", ["searched shortlist", "prior"])
 def test_a_release_is_the_same_whoever_worked_ahead(world, here, monkeypatch, pool, name):
     """With the same noise on a dataset declared public; the second process is real."""
-    from dpbo_core.ledger.accounting.budget import PrivacyBudget
+    from dpbo_core.ledger.accounting.account import PrivacyBudget
     from dpbo_core.ledger.ledger import PrivacyLedger
 
     kind, options, n_known = PUBLIC_SEARCHES[name]

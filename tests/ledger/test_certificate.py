@@ -14,8 +14,7 @@ from test_contract import VARIANTS, real
 from worlds import problem, run, smooth_table
 
 from dpbo_core.errors import CertificateFalse, StudyInvalid
-from dpbo_core.ledger.accounting.account import balance_after, balances
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget, balance_after, balances
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.ledger.accounting.composition import ZERO_TOTAL, Filter
 from dpbo_core.ledger.charge import Charge, QueryKey

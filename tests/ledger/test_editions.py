@@ -13,14 +13,14 @@ from worlds import Memory
 
 from dpbo_core.errors import LedgerDamaged, StudyInvalid
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.charge import Charge, QueryKey, WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
+from dpbo_core.methods.contract import make_release
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.methods.releasing import make_release
 from dpbo_core.search.acquisition import UCB
 from dpbo_core.search.averaged import AveragedSearch, SearchDomain, prior_of
 from dpbo_core.search.drifting import CHANGE_PROBABILITY, DRIFTS, LEVEL_DEVIATION, Observations, past_observations

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from dpbo.flows.cli.app import app
 from dpbo.tasks.reporting.pictures import draw_burn_down
 from dpbo_core.errors import BudgetExceeded
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.accounting.forecast import FORECAST_HORIZON, forecast
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger

@@ -27,7 +27,7 @@ from dpbo_core.errors import (
     StudyInvalid,
 )
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.recovery import accept

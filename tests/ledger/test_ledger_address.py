@@ -10,7 +10,7 @@ from conftest import new_database
 
 from dpbo.flows.stores import Stores
 from dpbo_core.errors import BudgetExceeded, StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.address import ledger_url
 from dpbo_core.ledger.ledger import PrivacyLedger
 

@@ -16,7 +16,7 @@ from worlds import asked_until_it_answers
 
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.history import Place
 from dpbo_core.ledger.ledger import PrivacyLedger

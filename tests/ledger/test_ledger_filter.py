@@ -7,7 +7,7 @@ from test_ledger import GUARANTEE, SYSTEM, key
 
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.accounting.composition import Filter, draw_units, largest_rho, most_units
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger

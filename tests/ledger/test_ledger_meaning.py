@@ -12,12 +12,11 @@ from test_ledger_audit import OPEN, exported, spend
 
 from dpbo_core.errors import BudgetExceeded, BudgetRefused, DpboError, LedgerDamaged
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.accounting.account import Totals, canonical, facts_hash
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget, Totals, canonical, facts_hash
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.history import Link, seal
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.operators import Code
+from dpbo_core.ledger.owners_ledger import Code
 from dpbo_core.ledger.recovery import Recovered, accept, recover
 from dpbo_core.ledger.sources import PUBLIC_ROLE, file_source
 from dpbo_core.privacy.guarantee import PrivacyUnit

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from test_ledger_audit import spend
 
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 
 NOBODY = 65534
 READER = """
 import os, sys
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.errors import DpboError
 from dpbo.flows.cli.running import own_ledger
 if os.geteuid() == 0:

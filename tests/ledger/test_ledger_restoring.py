@@ -15,7 +15,7 @@ from test_ledger_audit import exported
 
 from dpbo_core.errors import BudgetExceeded, LedgerDamaged
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.recovery import Recovered, accept, recover

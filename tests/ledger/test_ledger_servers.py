@@ -12,8 +12,8 @@ from dpbo_core.errors import BudgetExceeded, DpboError, LedgerDamaged, StudyInva
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.address import team_address
 from dpbo_core.ledger.charge import Charge
-from dpbo_core.ledger.dataset_metadata import SCORE, write_fact
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.policy import SCORE, write_fact
 from dpbo_core.ledger.schema import DRAWS
 from dpbo_core.ledger.store import LedgerStore
 

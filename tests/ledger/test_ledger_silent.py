@@ -21,8 +21,8 @@ from conftest import new_database
 from test_ledger import SYSTEM, entries, key, plan
 
 from dpbo_core.errors import DpboError
-from dpbo_core.ledger import postgres_timeouts as patience
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger import address as patience
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.address import open_engine
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger

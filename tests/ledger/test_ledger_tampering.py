@@ -16,8 +16,7 @@ from worlds import asked_until_it_answers
 
 from dpbo_core.errors import BudgetExceeded, LedgerDamaged
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.accounting.account import canonical
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget, canonical
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.lookup import standing_of

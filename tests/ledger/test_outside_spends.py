@@ -22,7 +22,7 @@ from dpbo_core.errors import (
     StudyInvalid,
 )
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.ledger.accounting.composition import ZERO_TOTAL, Filter, compose
 from dpbo_core.ledger.ledger import PrivacyLedger

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dpbo.flows.requested_study import edition_at
+from dpbo.flows.private_flow import edition_at
 from dpbo_core.errors import BudgetExceeded, StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.exponential import EXPONENTIAL

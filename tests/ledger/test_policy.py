@@ -13,13 +13,20 @@ from test_ledger import SYSTEM, entries, key, plan
 
 from dpbo_core.errors import NoBudget, PolicyRefused
 from dpbo_core.ledger import audit, policy
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.charge import Caller, Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.name_patterns import TIME_FIELDS, filled_at, values_in
-from dpbo_core.ledger.operators import check_limits
+from dpbo_core.ledger.owners_ledger import check_limits
 from dpbo_core.ledger.policy import Approved
-from dpbo_core.ledger.sources import MEMORY_SOURCE, Source, file_source, same_records
+from dpbo_core.ledger.sources import (
+    MEMORY_SOURCE,
+    TIME_FIELDS,
+    Source,
+    file_source,
+    filled_at,
+    same_records,
+    values_in,
+)
 from dpbo_core.study.named_sources import named_source
 
 OPERATOR = Caller.OPERATOR

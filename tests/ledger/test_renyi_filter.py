@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from worlds import at_length
 
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.accounting.composition import (
     ZERO_TOTAL,
     Filter,

@@ -213,7 +213,7 @@ def test_a_taker_that_was_lost_is_recovered_at_its_own_price(spec, url, charged_
 
 
 def test_an_export_in_which_a_closed_charge_goes_on_is_found(spec, url, charged_only):
-    from dpbo_core.ledger.takeover import unsound_takeovers
+    from dpbo_core.ledger.reservation import unsound_takeovers
 
     charged_only(spec, url)
     open_study(Run.of(corrected(spec), QueryContext(PrivacyLedger(url)))).run()

@@ -8,7 +8,7 @@ import pytest
 from worlds import PATH_ACCEPTS, PATHS
 
 from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods.lipschitz import Lipschitz

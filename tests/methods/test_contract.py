@@ -22,7 +22,7 @@ from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.methods.stated_search import stated_kernel
+from dpbo_core.methods.problem import stated_kernel
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.search.acquisition import BayesianSearch, acquisition_named

@@ -13,7 +13,7 @@ from test_ledger import GUARANTEE, SYSTEM, key
 from worlds import problem, smooth_table
 
 from dpbo_core.errors import BudgetExceeded, StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.accounting.composition import compose, draw_units, largest_rho, order
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger

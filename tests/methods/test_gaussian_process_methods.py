@@ -9,13 +9,13 @@ import pytest
 from worlds import Memory, Table, problem, with_method
 
 from dpbo_core.errors import AssumptionNotAccepted, StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.gaussian import observation_noise
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.kusner_pricing import PriorScale
-from dpbo_core.methods.stated_search import stated_kernel
+from dpbo_core.methods.problem import stated_kernel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.search.acquisition import UCB, BayesianSearch, acquisition_named
 from dpbo_core.search.branch_and_bound import JITTER, BranchAndBound

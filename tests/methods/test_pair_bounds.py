@@ -11,10 +11,9 @@ from worlds import Memory, PairTable, by_pairs, mostly_slow, problem, run
 from benchmarks.pair_intervals import SHARES, TABLE, methods_of, problem_of, simulated
 from dpbo.tasks.reporting.certificate_words import noise_in_words
 from dpbo.tasks.reporting.logged_numbers import by_edition, params
-from dpbo.tasks.reporting.pictures import draw_noise, draw_posterior
+from dpbo.tasks.reporting.pictures import draw, draw_noise, draw_posterior
 from dpbo.tasks.reporting.release_document import next_step, release_document, verdict
 from dpbo.tasks.reporting.release_page import page
-from dpbo.tasks.reporting.release_picture import draw
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.pair_bounds import NoiseTail, auc_interval, bounds_of_count, bounds_of_pairs
 from dpbo_core.methods.pair_draws import expected_interval

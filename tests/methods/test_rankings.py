@@ -20,9 +20,9 @@ from dpbo_core import Categorical, Integer, PrivacyLedger, PrivateSearch, Real, 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.methods import METHODS
-from dpbo_core.methods.advice.advise import advise
+from dpbo_core.methods.advice import advise
 from dpbo_core.methods.certified import CERTIFIED
-from dpbo_core.methods.pricing import Scope
+from dpbo_core.methods.contract import Scope
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.models.scoring.partitioned import PartitionedObjective
 from dpbo_core.study import data_split

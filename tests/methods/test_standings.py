@@ -23,8 +23,8 @@ from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
+from dpbo_core.methods.problem import stated_kernel
 from dpbo_core.methods.public import Public
-from dpbo_core.methods.stated_search import stated_kernel
 from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.guarantee import Evidence
 from dpbo_core.search.candidates import grid as grid_of

@@ -10,7 +10,7 @@ from of_features import installed
 from worlds import with_method
 
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, NoBudget, NoiseNotPrivate, Sealed, StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import EXCHANGES, METHODS

@@ -11,7 +11,7 @@ from worlds import plain, with_method
 
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import Sealed, StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS

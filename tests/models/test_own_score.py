@@ -16,7 +16,7 @@ from dpbo_core import Categorical, evaluate_study
 from dpbo_core.errors import NoBudget, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.operators import Code
+from dpbo_core.ledger.owners_ledger import Code
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.study import StudySpec

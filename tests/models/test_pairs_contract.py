@@ -14,7 +14,7 @@ from dpbo_core.ledger.accounting.composition import Filter, compose
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS, check_counts
 from dpbo_core.methods.certified import CERTIFIED
-from dpbo_core.methods.pricing import Scope
+from dpbo_core.methods.contract import Scope
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public

@@ -13,7 +13,7 @@ from worlds import with_method
 from dpbo_core.data import table_parts
 from dpbo_core.data.table_parts import TableParts, parts_fingerprint
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.models.linear.fast_exact_scores import stored

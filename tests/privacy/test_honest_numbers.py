@@ -135,7 +135,7 @@ def test_a_release_that_named_no_metric_is_shown_by_its_score():
 
 
 def test_a_picture_shows_the_metric_and_what_it_has_to_beat():
-    from dpbo.tasks.reporting.release_picture import draw
+    from dpbo.tasks.reporting.pictures import draw
 
     metric = {"name": "log_loss", "value": -0.2, "greater_is_better": False, "interval": [0.0, 0.1]}
     spends = (Spend("s", "discrete Laplace", 1, 0, 1, 1.0, 0.1),)

@@ -15,7 +15,7 @@ from sklearn import metrics
 
 from dpbo_core import evaluate_study, plan_evaluation, run_and_evaluate
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, CertificateFalse, Sealed, StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.histogram import LaplaceHistogram

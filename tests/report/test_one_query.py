@@ -12,7 +12,7 @@ from test_evaluation import files, of_files
 
 from dpbo_core.errors import MechanismRefused
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.store import LedgerStore

@@ -16,7 +16,7 @@ from test_evaluation import of_files
 
 from dpbo_core import evaluate_study
 from dpbo_core.errors import AssumptionNotAccepted, CertificateFalse, StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise

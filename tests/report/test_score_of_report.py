@@ -9,7 +9,7 @@ import tomli_w
 from test_paired_difference import NOISELESS, M, clinic, weak
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.report.certified import CERTIFIED

@@ -13,11 +13,10 @@ from benchmarks.compare.rivals import run_on
 from benchmarks.compare.tasks import ScoreTable, on_table
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.methods.advice import expected_loss
-from dpbo_core.methods.advice.advise import advise
-from dpbo_core.methods.advice.choosing import choose
-from dpbo_core.methods.advice.expected_loss import AGREEMENT_DEGREES, FORMS_WITHOUT_MODEL, TABLE_RECORDS, expected
-from dpbo_core.methods.advice.expected_loss import rows as table_rows
+from dpbo_core.methods import expected_loss
+from dpbo_core.methods.advice import advise, choose
+from dpbo_core.methods.expected_loss import AGREEMENT_DEGREES, FORMS_WITHOUT_MODEL, TABLE_RECORDS, expected
+from dpbo_core.methods.expected_loss import rows as table_rows
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import SIMULATED_SHARE, PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
@@ -90,7 +89,7 @@ def test_auto_asked_twice_is_one_release_even_if_the_advice_has_changed_since(ta
         found = advised(method, problem)
         return found and replace(found, regret=0.0 if method.kind == other else 1.0)
 
-    monkeypatch.setattr("dpbo_core.methods.advice.choosing.expected", reversed_)
+    monkeypatch.setattr("dpbo_core.methods.advice.expected", reversed_)
     assert advise_study(spec).recommended == other
     again = run_study(spec, ledger=book)
     assert again.replayed
@@ -328,7 +327,7 @@ def test_a_plan_that_counts_the_public_file_says_narrower_things_of_the_same_cho
 
 def test_a_plan_says_what_was_read_for_it(capsys):
     from dpbo.flows.cli.plan import print_advice
-    from dpbo_core.methods.advice.advise import Advice
+    from dpbo_core.methods.advice import Advice
 
     for facts, said in (
         ({}, "No sensitive record was read and nothing was charged."),

@@ -7,7 +7,7 @@ import pytest
 from dpbo_core import PrivacyBudget, PrivacyLedger, StudySpec
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger.accounting.account import Account
-from dpbo_core.ledger.accounting.edition_price import Price
+from dpbo_core.ledger.accounting.admission import Price
 from dpbo_core.report.evaluation import run_and_evaluate
 from dpbo_core.report.request import own_evaluation
 from dpbo_core.report.study_price import price_of

@@ -11,7 +11,7 @@ from pages import PAGES, blocks
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods import METHODS
-from dpbo_core.methods.advice.choosing import AUTO
+from dpbo_core.methods.advice import AUTO
 from dpbo_core.study import StudySpec
 from dpbo_core.study.file_schema import study_schema
 

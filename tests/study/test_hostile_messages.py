@@ -18,7 +18,7 @@ from dpbo.flows.cli.budget import print_accounts
 from dpbo.flows.cli.verify import check_certificate
 from dpbo_core.errors import CertificateFalse, DpboError, LedgerDamaged, StudyInvalid
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import Release

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import pytest
 
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.ledger.operators import Code
+from dpbo_core.ledger.owners_ledger import Code
 from dpbo_core.ledger.sources import PUBLIC_ROLE, Source, file_source, grants
 from dpbo_core.study import DataSection, StudySpec
 from dpbo_core.study.preconditions import references_of

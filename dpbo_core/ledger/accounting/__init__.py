@@ -2,17 +2,15 @@
 
 | module | holds |
 |---|---|
-| `composition` | `Total`, the sums of spends, and `compose` |
-| `renyi_filter` | `Filter`, the draws of a dataset at one Rényi order that is fixed beforehand |
-| `budget` | `PrivacyBudget`, a dataset's cap, and the one rule of admission |
-| `admission` | `admit`, which refuses a `Request` by a message that says why |
-| `account` | `Account`, `Entry`, `Balance`: a dataset's history; `Totals`, what the ledger seals of it |
-| `forecast` | when a budget ends at the rhythm of its studies |
+| `composition` | `Total`, the sums of spends, and `compose`; `Filter`, a dataset's draws at one Rényi order |
+| `account` | `PrivacyBudget`, a dataset's cap; `Account`, its history; `Totals`, what the ledger seals of it |
+| `admission` | `admit`, which refuses a `Request` by a message that says why; `Price` of an edition |
+| `forecast` | what is left, and when a budget ends at the rhythm of its studies |
 | `certificate` | ε and δ of a release, composed again from the draws that it lists |
 
 Amounts are integers of 10⁻¹², so that ten tenths fill a cap of 1 exactly:
 
->>> from dpbo_core.ledger.accounting.budget import PrivacyBudget
+>>> from dpbo_core.ledger.accounting.account import PrivacyBudget
 >>> from dpbo_core.ledger.accounting.composition import Total
 >>> from dpbo_core.ledger.accounting.composition import NOT_FILTERED
 >>> cap = PrivacyBudget.of("clinic", epsilon=1.0, delta=1e-6)

@@ -9,7 +9,7 @@
 
 Two steps, both from printed numbers alone: the noise of each draw is worth at least the price it names, and the
 prices compose to no more than the guarantee, by their sums or, as in the ledger, at the one Rényi order that the
-guarantee fixes (`renyi_filter`). A certificate proves what it says of the noise, not that the noise was
+guarantee fixes (`Filter`). A certificate proves what it says of the noise, not that the noise was
 drawn: that is what the ledger is for. What a method's release must show, and what a mechanism's noise is worth,
 they declare themselves and the caller passes on; a method or a mechanism that declares nothing is refused.
 Source: as in `composition`; Laplace ε = Δ/b; Gaussian ρ = Δ²/2σ² (Canonne, Kamath, Steinke 2020, Theorem 14);

@@ -34,7 +34,7 @@ from dpbo.features.isolation.limits import Limits
 from dpbo_core import PrivacyLedger, Real
 from dpbo_core.data.table import Encoded
 from dpbo_core.errors import AssumptionNotAccepted, Sealed, StudyInvalid
-from dpbo_core.methods.advice.advise import advise
+from dpbo_core.methods.advice import advise
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import FittedEstimator, fitted
 from dpbo_core.models.scores.accuracy import Correct

@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 from dpbo import PrivateObjective
 from dpbo.features.objective.objective_handle import objective_of_study
 from dpbo.features.objective.score_session import ScoreSession
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import QueryContext

@@ -38,7 +38,7 @@ from unlisted_model import OfFirstColumn
 
 from dpbo import PrivateObjective
 from dpbo.features.objective.score_session import ScoreSession
-from dpbo.tasks.reporting.release_picture import draw
+from dpbo.tasks.reporting.pictures import draw
 from dpbo_core import NoScoresLeft, PrivacyBudget, PrivacyLedger, StudyInvalid
 from dpbo_core.errors import AssumptionNotAccepted
 from dpbo_core.mechanisms.noise import InjectedNoise

@@ -10,7 +10,7 @@ from dpbo.features.outsourced.answers import Curator
 from dpbo.features.outsourced.box import REPLACE, Outsourced, PrivateAnswers
 from dpbo.features.outsourced.curator import Publication, publish
 from dpbo.features.outsourced.messages import Query, read_message, write_message
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.study.context import OS_NOISE, QueryContext

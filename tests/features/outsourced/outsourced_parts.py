@@ -15,7 +15,7 @@ from dpbo.features.outsourced.box import REPLACE, Outsourced, PrivateAnswers
 from dpbo.features.outsourced.curator import Publication, publish
 from dpbo.features.outsourced.messages import Answer, Query, read_message, read_published
 from dpbo_core.errors import DpboError
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.methods import EXCHANGES
 from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.study.context import QueryContext

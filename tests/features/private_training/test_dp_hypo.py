@@ -14,7 +14,7 @@ from worlds import Table, problem, smooth_table, with_method
 from dpbo.features.private_training.dp_hypo import DpHypo
 from dpbo.features.private_training.hypo_search import HypoSearch, informed
 from dpbo_core.errors import AssumptionNotAccepted, BudgetExceeded, MechanismRefused, StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import recompute
 from dpbo_core.ledger.accounting.composition import NOT_FILTERED, ZERO_TOTAL, compose
 from dpbo_core.ledger.ledger import PrivacyLedger

@@ -13,7 +13,7 @@ from test_own_trainer_study import CAP, TABLES, study, tables  # noqa: F401  a f
 from dpbo import Declared, DpSgd, price
 from dpbo.features.private_training.trial_study import TrialStudy
 from dpbo_core.errors import AssumptionNotAccepted, CertificateFalse, PolicyRefused, StudyInvalid
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.guarantee import NeighboringRelation

@@ -16,7 +16,7 @@ from neighbours import CELLS
 from test_dp_hypo import POINTS, study
 from worlds import mostly_slow
 
-from dpbo_core.ledger.accounting.budget import PrivacyBudget
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.laplace import DiscreteLaplace

@@ -14,8 +14,8 @@ from test_evaluation import files, of_files
 from dpbo.features.watch import flow as watching
 from dpbo.features.watch.looks import look_once, open_look
 from dpbo.flows.cli.budget import print_accounts
-from dpbo.flows.cli.terminal import SCREEN_WIDTH
 from dpbo.flows.stores import Stores
+from dpbo.flows.terminal import SCREEN_WIDTH
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec

@@ -15,7 +15,7 @@ from test_watch_command import entries, study  # noqa: F401  a fixture
 from dpbo.features.watch import schedule_flow
 from dpbo.features.watch.flow import watch_privately
 from dpbo.features.watch.schedule_flow import ALARM_STATE, watch_on_schedule
-from dpbo.flows import refusals, serve
+from dpbo.flows import run_end, serve
 from dpbo.flows.stores import Stores
 from dpbo_core.errors import PolicyRefused, StudyInvalid
 from dpbo_core.ledger.accounting.account import balances
@@ -111,7 +111,7 @@ def test_a_run_is_the_look_of_its_slot_and_a_retry_is_the_same(here, study, even
     over = look_at(NOON + timedelta(days=2), monkeypatch)
     assert (over.name, over.type.value) == (ALARM_STATE, "CANCELLED")
     refused = look_at(NOON, monkeypatch, wanted={"drop": 0.2, "epsilon": 200.0, "edition": "2"})
-    assert (refused.name, refused.type.value) == (refusals.BUDGET, "CANCELLED")
+    assert (refused.name, refused.type.value) == (run_end.BUDGET, "CANCELLED")
     with pytest.raises(StudyInvalid, match="unknown key"):
         look_at(NOON, monkeypatch, wanted={"drops": 0.2}).result()
 
@@ -130,7 +130,7 @@ def test_a_scheduled_look_may_ask_for_what_its_owner_allowed(here, study, monkey
     (here / "2026-11-22.csv").write_bytes((here / "validation.csv").read_bytes())
     elsewhere = {"drop": 0.2, "epsilon": 20.0, "table": "{date}.csv"}
     state = look_at(NOON + timedelta(days=1), monkeypatch, wanted=elsewhere)
-    assert (state.name, state.type.value) == (refusals.POLICY, "FAILED")
+    assert (state.name, state.type.value) == (run_end.POLICY, "FAILED")
     assert isinstance(state.result(raise_on_failure=False), PolicyRefused)
 
 

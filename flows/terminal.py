@@ -3,22 +3,32 @@
 Colours follow the terminal and NO_COLOR. A plain screen has no table, no bar and no sign that carries a meaning by
 itself: a row is a sentence that names its columns, a Greek letter is its name, and no line is broken. On a terminal
 that is too narrow for a table no cell is cut: a row is what its first cell names, and below it the others by name.
+
+Standard error shows which stage begins and how far a study is: a bar on a terminal, elsewhere lines, of which the
+public number of steps says how many.
 """
 
 import io
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
-from dpbo.flows.plain_output import is_plain
+from dpbo.tasks.reporting.document import point_in_short
 from dpbo_core.errors import DpboError, printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from dpbo_core.methods.contract import Released
+    from dpbo_core.privacy.release import Release
+
+
+PLAIN_SETTING = "DPBO_PLAIN"
 SCREEN_WIDTH = 80
 PRINTS_JSON = ContextVar("PRINTS_JSON", default=False)  # whether --json is among the words of the running command
 MIN_CELL_WIDTH = 12  # columns of a cell that may break
@@ -30,6 +40,20 @@ SPOKEN_NAMES = {
     "…": "...", "–": "-",
 }  # fmt: skip
 Row = Sequence[str]
+MAX_LINES = 10  # at most, after the first, where standard error is no terminal
+Result = TypeVar("Result")
+MIN_WIDTH = 60  # columns, below which the count has room, and either the name or what was released
+
+
+def is_plain() -> bool:
+    """Return whether screens are plain words, as for a screen reader: --plain, or DPBO_PLAIN in the environment."""
+    return os.environ.get(PLAIN_SETTING, "") not in ("", "0")
+
+
+def announce_stage(name: str, stage: str) -> None:
+    """Write on standard error which stage begins; the text has public facts alone."""
+    sys.stderr.write(f"{printable(name)}: {printable(stage)}\n")
+    sys.stderr.flush()
 
 
 def named(text: object) -> str:
@@ -214,3 +238,86 @@ def spoken(markup: str) -> str:
         text = text.replace(sign, word)
     text = re.sub(r"(at most|at least)(?=\S)", r"\1 ", text)
     return re.sub(" {2,}", ", ", text.strip())  # a gap says what a comma says
+
+
+class Progress:
+    """A bar on standard error while a person is watching, one line with --plain; in a pipe ten lines or fewer.
+
+    The lines hold counts of steps and nothing that was released, and do not begin as errors do.
+    """
+
+    def __init__(self, name: str, steps: int, what: str = "steps") -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+
+        console = Console(stderr=True, emoji=False)
+        self._name, self._what, self._steps, self._done = printable(name), what, steps, 0
+        self._lines = not console.is_terminal and steps > 0
+        if console.is_terminal and is_plain():
+            sys.stderr.write(f"{steps} {what} to go.\n")
+        narrow = console.width < MIN_WIDTH
+        name_and_bar = () if narrow else (TextColumn("{task.description}", markup=False), BarColumn())
+        self._bar = Bar(
+            *name_and_bar,
+            MofNCompleteColumn(),
+            *(() if narrow else (TimeElapsedColumn(),)),
+            TextColumn("{task.fields[last]}", markup=False),
+            console=console,
+            disable=not console.is_terminal or is_plain(),
+        )
+        self._first = name if narrow else ""
+        self._task = self._bar.add_task(name, total=steps, last=self._first)
+
+    def __enter__(self) -> "Progress":
+        self._bar.start()
+        self._say()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._bar.stop()
+
+    def counted(self, result: Result) -> Result:
+        """Count one finished piece of work, and return its result."""
+        self.show(None)
+        return result
+
+    def show(self, released: "Released | None", n: int = 1, *, deviation: float | None = None) -> None:
+        """Count `n` more steps as done, and show what they `released` (None: nothing), recorded before."""
+        self._done += n
+        if released is not None and not self._bar.disable:
+            self._bar.console.print(step_in_words(released, deviation), markup=False, highlight=False)
+        if self._done * MAX_LINES // max(self._steps, 1) > (self._done - n) * MAX_LINES // max(self._steps, 1):
+            self._say()
+        self._bar.update(self._task, advance=n, last=self._first if released is None else in_short(released))
+
+    def _say(self) -> None:
+        if self._lines:
+            sys.stderr.write(f"{self._name}: {self._done} of {self._steps} {self._what}\n")
+            sys.stderr.flush()
+
+
+def announce_release(name: str, release: "Release") -> None:
+    """Write a recorded choice and score on standard error, where that is a terminal and the release has both."""
+    value = release.value
+    if sys.stderr.isatty() and "score" in value and "hyperparameters" in value:
+        sys.stderr.write(f"{printable(name)}: released {in_short(value)}; MLflow's pages and pictures follow\n")
+        sys.stderr.flush()
+
+
+def step_in_words(released: "Released", deviation: float | None) -> str:
+    """A released step in a line: its number, hyperparameters, private score and, with `deviation`, 90% interval."""
+    score = "no score" if released["score"] is None else f"{released['score']:.4f}"
+    if deviation is not None and released["score"] is not None:
+        from dpbo_core.search.score_map import NORMAL_90
+
+        half = NORMAL_90 * deviation
+        score += f"   {released['score'] - half:.4f} to {released['score'] + half:.4f}"
+    point = printable(point_in_short(released["hyperparameters"]))
+    return f"  {released['step']:>4}   {point:<24} {score}"
+
+
+def in_short(released: "Released") -> str:
+    """Return what a step released, in a few words: hyperparameters and score, where one is stated."""
+    score = "no score" if released["score"] is None else f"noised score {released['score']:.3f}"
+    return printable(f"{point_in_short(released['hyperparameters'])}: {score}")

@@ -1,32 +1,52 @@
-"""What a run leaves on Prefect's page: its name, what was released, and events for who must know."""
+"""How a run ends: its name, events and notes on Prefect's page, its release in MLflow, or its refusal.
+
+A run that was refused or cannot go on ends in a state with a name, an event, and no stack trace. Whatever fails of
+showing a recorded release is a warning, and the next run tries again: nothing here may keep a release from whoever
+paid for it, and nothing here draws or spends.
+"""
 
 import math
+import os
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
-from dpbo.tasks.reporting.budget_alert import alert_share
-from dpbo.tasks.reporting.escaping import in_markdown
-from dpbo.tasks.reporting.markdown_page import markdown
-from dpbo.tasks.reporting.mlflow_lookup import Tracked
+from dpbo.flows.private_flow import RERUN_HINT, PrivateFlow
+from dpbo.tasks.reporting.document import in_markdown, markdown
+from dpbo.tasks.reporting.mlflow_run import find_release
+from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo.tasks.reporting.overview import quotable
 from dpbo.tasks.reporting.release_document import release_document
-from dpbo_core.errors import printable
+from dpbo.tasks.tuning import publish, train
+from dpbo_core.errors import BudgetRefused, DpboError, PolicyRefused, printable
 from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
+from dpbo_core.ledger.accounting.forecast import alert_share
 from dpbo_core.privacy.release import Release, StudyResult, displayed_metric
 from dpbo_core.study import StudySpec
+from dpbo_core.study.final_training import FinalModel, model_is_public
+from dpbo_core.study.tuning import ReplayedStudy, StudyRun
 
 if TYPE_CHECKING:
+    from prefect.client.schemas.objects import State
+
     from dpbo_core.report.evaluation import EvaluationResult
+
 
 T = TypeVar("T")
 RELEASED, NEARLY_SPENT, ALARM = "dpbo.release", "dpbo.budget.alert", "dpbo.watch.alarm"  # our events
 SEPARATOR = " · "
 RECORD_TIMEOUT_S = 10.0  # seconds; nothing of a study depends on what Prefect recorded
 PAGE_SIZE = 200  # what Prefect's API returns at once
+BUDGET, POLICY, FAILED = "Refused: budget", "Refused: policy", "Failed"
+OUTCOMES = {BUDGET: "refused by the budget", POLICY: "refused by the policy", FAILED: "failed"}  # in a run's name
+PACKAGE = __name__.partition(".")[0] + "."  # our flows are in dpbo.flows and in dpbo.features
+REFUSAL_EVENT = "dpbo.run.refused"  # the event
+FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"  # set by a worker, and by prefect.serve
+UNNAMED_RUN_WARNING = "Prefect's page does not name this run"
 
 
 def announce(release: Release, account: Account, tracked: Tracked | None, mlflow_page: str) -> None:
@@ -207,3 +227,99 @@ def wait_until_recorded(n_tasks: int) -> None:
             if done >= min(n_tasks, PAGE_SIZE):
                 return
             time.sleep(0.1)
+
+
+def state_name(error: DpboError) -> str:
+    """Return the name of the state in which a run ends that raised this error."""
+    if isinstance(error, PolicyRefused):
+        return POLICY
+    return BUDGET if isinstance(error, BudgetRefused) else FAILED
+
+
+def failed_run(error: DpboError, study: object) -> Any:
+    """Return the state in which a flow ends that raised an error of ours: cancelled by the budget, or failed.
+
+    Whoever called the flow gets the error raised. Nothing of it is stored, whatever the caller's flow stores.
+    """
+    if not _is_own_flow():
+        raise error
+    from prefect.states import Cancelled, Failed
+
+    message, bare = error.message(), error.with_traceback(None)
+    name = state_name(error)
+    with suppress(Exception):  # whoever waits for the run gets its message, whatever becomes of its name
+        add_outcome(OUTCOMES[name])
+    if isinstance(error, BudgetRefused):
+        with suppress(Exception):  # and whatever becomes of the event
+            emit(REFUSAL_EVENT, "study", getattr(study, "name", str(study)), _payload(error, study))
+    run_logger().warning("%s", message)
+    return ended((Cancelled if name == BUDGET else Failed)(name=name, message=message, data=bare))
+
+
+def _is_own_flow() -> bool:
+    if current_flow_run() is None:
+        return False
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    ours = context is not None and context.flow is not None and context.flow.fn.__module__
+    return bool(ours) and str(ours).startswith(PACKAGE)
+
+
+def ended(state: "State[Any]") -> "State[Any]":
+    """Return the state in which a flow ends that did not complete; a process that exists for this run ends here.
+
+    Prefect would log a stack trace there, of what a state raises that is none of success.
+    """
+    run = current_flow_run()
+    if run is None or os.environ.get(FLOW_RUN_VARIABLE) != str(run.id):
+        return state
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import Abort
+
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(run.id, state, force=True)
+    end = Abort(state.message)
+    end.state = state  # type: ignore[attr-defined]  # Prefect's engine reads it
+    raise end
+
+
+def _payload(refused: BudgetRefused, study: object) -> dict[str, Any]:
+    facts = {"by": "policy" if isinstance(refused, PolicyRefused) else "budget", "says": refused.message()}
+    if not isinstance(study, StudySpec):
+        return facts
+    return facts | {"dataset": study.privacy.dataset, "edition": study.edition, "method": study.method}
+
+
+def name_outcome(flow: PrivateFlow, *releases: Release) -> None:
+    """Add the releases' number, their ε and what is left to the run's name in Prefect; a failure is a warning."""
+    (account,) = flow.context.ledger.accounts(releases[0].dataset)
+    flow.warnings.tried(UNNAMED_RUN_WARNING, lambda: add_outcome(outcome_of(account, *releases)))
+
+
+def publish_release(
+    flow: PrivateFlow, study: StudySpec, release: Release, opened: StudyRun | ReplayedStudy | None = None
+) -> Tracked | None:
+    """Show `release` in MLflow, its final model trained if need be, and Prefect: its MLflow page (None: failed)."""
+    context, stores, warnings = flow.context, flow.stores, flow.warnings
+    (account,) = context.ledger.accounts(study.privacy.dataset)
+
+    def logged() -> Tracked:
+        missing: tuple[str, ...] = ()
+        model: FinalModel | None = None
+        if find_release(release, stores.tracking) is None and model_is_public(release):
+            before = len(warnings.lines)
+            model = warnings.tried(
+                "the final model could not be trained", lambda: train(study, context.folder, release, opened)
+            )
+            missing = ("the final model",) if len(warnings.lines) > before else ()
+        return publish(release, account, stores.tracking, model, flow.registers, missing)
+
+    tracked = warnings.tried("the release is recorded, but MLflow does not show it", logged)
+    if tracked is not None and tracked.missing:
+        lacks = ", ".join(tracked.missing)
+        warnings.add(DpboError(f"MLflow shows the release without {lacks}", remedy=RERUN_HINT).message())
+    warnings.tried(
+        "Prefect's page does not show the release", lambda: announce(release, account, tracked, stores.mlflow_page)
+    )
+    return tracked

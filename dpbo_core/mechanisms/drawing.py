@@ -1,17 +1,31 @@
-"""What every mechanism checks before it draws; OpenDP accepts most of these silently."""
+"""What the mechanisms share: their checks before a draw, and many draws of integer noise made at once.
+
+OpenDP accepts most of what is checked here silently.
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| Δ | `sensitivity` | most the integer query moves between neighbours | integer ≥ 1 |
+| — | `planned` | what each draw may cost, in 10⁻¹² | integers |
+"""
 
 import math
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import MechanismRefused, StudyInvalid
+from dpbo_core.mechanisms.noise import Imitation, NoiseSource
 from dpbo_core.privacy.amounts import spent_units
+from dpbo_core.privacy.sensitive import Sensitive
 
 MAX_SCALE = 2.0**55  # 64-bit noise saturates with probability below e^−128 there
 MIN_SCALE = 2.0**-256  # OpenDP 0.16 makes, prices and draws every kind from 1e-100 on, and fails below 1e-154
 MAX_SUM = 2**61
 MAX_NOISE = 2**62  # 128σ at the largest scale: reached with probability below e^−8000
+Sampler = Callable[[np.random.Generator, int], NDArray[np.float64]]
 
 
 def mechanism_error(cause: str, remedy: str = "") -> MechanismRefused:
@@ -77,3 +91,39 @@ def _price_above_plan() -> MechanismRefused:
         "its own privacy map is above the planned spend: the calibration is wrong",
         remedy="report this; nothing was drawn",
     )
+
+
+def draw_each(
+    measurement: Any, *, sensitivity: int, planned: Collection[int | None], imitated: Sampler, source: NoiseSource
+) -> list[Callable[[Sensitive[int]], int]]:
+    """Draw integer noise once for each planned price; return one function for each draw.
+
+    Each function adds its noise to a sensitive integer, and may be called once only.
+
+    Args:
+        measurement: OpenDP's, on vectors of integers.
+        sensitivity: Δ, the most by which one entry of such a vector moves.
+        planned: ε or ρ of each draw in 10⁻¹²; if `measurement` costs more than one of them, nothing is drawn.
+        imitated: draws the same noise for tests.
+        source: the operating system, or a test's generator.
+    """
+    price = measurement.map(sensitivity)
+    for units in set(planned):
+        check_price(price, units)
+    noises = source.draw_many(measurement, len(planned), rounded(imitated))
+    return [partial(_noisy_sum, Sensitive(noise)) for noise in noises.tolist()]
+
+
+def rounded(imitated: Sampler) -> Imitation:
+    """Return a sampler of integer noise for tests: that of real noise `imitated`, times a factor, rounded."""
+
+    def imitation(rng: np.random.Generator, factor: float, size: int) -> NDArray[np.int64]:
+        drawn: NDArray[np.int64] = np.rint(factor * imitated(rng, size)).astype(np.int64)
+        return drawn
+
+    return imitation
+
+
+def _noisy_sum(noise: Sensitive[int], value: Sensitive[int]) -> int:
+    """Return the exact integer plus the noise, clamped to ±2⁶²: an overflow would depend on the exact value."""
+    return max(-MAX_NOISE, min(MAX_NOISE, check_integer(value.expose()) + noise.expose()))

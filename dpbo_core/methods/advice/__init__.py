@@ -1,1 +1,0 @@
-"""Honest advice before spending, from public facts alone."""
