@@ -12,8 +12,9 @@ half is drawn from the public one, and the contender that is best for a task wit
 any base measure, made for both, for the worse of a twin and its mirror, the twin with the candidates' public order
 reversed: kinds of task that are drawn above, and nothing public tells them apart.
 
-No rule looks: on 33 and 90 tasks by which constants were chosen, a tenth of ε that asked how far the public best leads
-the best of four others, with thresholds chosen in hindsight, raised the loss from 1.06 to 1.12 and from 1.11 to 1.18.
+No rule looks: on 33 and 90 tasks by which constants were chosen, a tenth of ε that asked how far the public best
+leads the best of four others, with thresholds chosen in hindsight, raised the loss from 1.06 to 1.12 and from 1.11
+to 1.18.
 """
 
 import json
