@@ -55,9 +55,9 @@ def rows() -> Iterator[Row]:
         on = f"discrete {name}"
         note = f"ours {1e6 * float(np.median(taken[0])):.0f} µs"
         yield spread_row(
-            f"{on}: of OpenDP's draw of a vector of one", ratio(taken[0], taken[1]), at_most=1.3, note=note
+            f"{on}: of OpenDP's draw of one integer", ratio(taken[0], taken[2]), at_most=1.3, note=note
         )
-        yield spread_row(f"{on}: of OpenDP's draw of one integer", ratio(taken[0], taken[2]))
+        yield spread_row(f"{on}: of OpenDP's draw of a vector of one", ratio(taken[0], taken[1]))
         yield spread_row(f"{on}: of OpenDP's price and draw", ratio(taken[0], taken[3]))
         yield spread_row(
             f"{on}: twenty at once, of twenty of OpenDP's", ratio([t / 20 for t in taken[4]], taken[2])

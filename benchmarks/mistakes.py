@@ -3,9 +3,9 @@
     python -m benchmarks.mistakes [--json]
 
 A unit is a process that runs `import numpy` beside each, so that a busy machine slows both; modules are compiled
-before, as an installed package's are. "No room" has a floor of NumPy and SQLAlchemy, and the study's methods, which
-say the price, come on top; Parquet's is NumPy and pyarrow. A plan reads the ledger and trains one model: its floor
-is NumPy, SQLAlchemy and SciPy's linear algebra.
+before, as an installed package's are. A floor is a process that imports the libraries which an answer needs, and
+does nothing else; each such answer is also shown in its own floor. A missing file needs NumPy and Pydantic, which
+read the study; "no room" SQLAlchemy too; a plan trains one model and prints a screen.
 """
 
 import os
@@ -54,14 +54,22 @@ MISTAKES: dict[str, tuple[dict[str, object], float, int]] = {
     "a missing file, with a ledger": ({"training": "none.csv"}, 2.0, 2),
     "a wrong option: `tune s.toml --nope`": ({}, 2.0, 2),
     "`tune --help`": ({}, 2.0, 0),
-    "`plan`, no mistake": ({}, 4.0, 0),
+    "`plan`, no mistake": ({"epsilon": 100.0, "budget": "[budget]\nepsilon = 500.0\n"}, 4.0, 0),
 }
 WORDS = {  # of the rows whose command is another than `tune s.toml`
     "a wrong option: `tune s.toml --nope`": ("tune", "s.toml", "--nope"),
     "`tune --help`": ("tune", "--help"),
     "`plan`, no mistake": ("plan", "s.toml"),
 }
-FLOORS = ("sqlalchemy", "pyarrow.parquet", "sqlalchemy, scipy.linalg")  # beside NumPy
+STUDY_LIBRARIES = "numpy, pydantic, sqlite3"
+LEDGER_LIBRARIES = "numpy, pydantic, sqlalchemy"
+PLAN_LIBRARIES = f"{LEDGER_LIBRARIES}, scipy.linalg, typer, rich.console, tomli_w"
+FLOORS = {  # libraries alone, and the rows that need them
+    STUDY_LIBRARIES: ("a missing file", "a missing file, with a ledger"),
+    "numpy, pydantic, pyarrow.parquet": ("another number of records, Parquet",),
+    LEDGER_LIBRARIES: ("no room, with a ledger",),
+    PLAN_LIBRARIES: ("`plan`, no mistake",),
+}
 
 
 def rows() -> Iterator[Row]:
@@ -70,13 +78,15 @@ def rows() -> Iterator[Row]:
         for number, (name, (changes, _, code)) in enumerate(MISTAKES.items()):
             words = WORDS.get(name, ("tune", "s.toml"))
             runs[name] = partial(python, folder(place, number, changes, name), code, COMMAND, *words)
-        for library in FLOORS:
-            words = f"import numpy, {library}"
-            runs[f"`{words}`"] = partial(python, Path(place), 0, words)
+        for libraries in FLOORS:
+            runs[libraries] = partial(python, Path(place), 0, f"import {libraries}")
         taken = dict(zip(runs, in_turn([*runs.values()], REPETITIONS, children), strict=True))
-    for name in (name for name in runs if name != "numpy"):
-        at_most = MISTAKES[name][1] if name in MISTAKES else None
+    for name, (_, at_most, _) in MISTAKES.items():
         yield spread_row(name, ratio(taken[name], taken["numpy"]), unit="units", at_most=at_most)
+    for libraries, names in FLOORS.items():
+        yield spread_row(f"the floor: `import {libraries}`", ratio(taken[libraries], taken["numpy"]), unit="units")
+        for name in names:
+            yield spread_row(f"{name}: of that floor", ratio(taken[name], taken[libraries]))
 
 
 def folder(place: str, number: int, changes: dict[str, object], name: str) -> Path:

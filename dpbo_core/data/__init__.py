@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpbo_core.data import bundled as bundled
+    from dpbo_core.data.files import read_blocks as read_blocks
     from dpbo_core.data.files import read_header as read_header
     from dpbo_core.data.files import read_table as read_table
     from dpbo_core.data.header import Header as Header
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from dpbo_core.data.table import table_of as table_of
 
 _HOME = {
-    "files": ("read_header", "read_table"),
+    "files": ("read_blocks", "read_header", "read_table"),
     "header": ("Header", "check_columns", "check_record_count", "check_target"),
     "preprocessing": ("Preprocessing",),
     "table": ("Encoded", "Table", "fingerprint", "table_of"),

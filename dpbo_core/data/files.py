@@ -72,6 +72,16 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
         return of_one_type(lambda rules: reader.read_table(contents, mode=rules, shown_as=name), mode)
 
 
+def read_blocks(path: Contents, *, mode: ReadMode, shown_as: str, rows_multiple: int) -> Iterator[Table]:
+    """Yield a SENSITIVE Parquet file's records in blocks, as `parquet_blocks`; core dumps are disabled first."""
+    from dpbo_core.data.parquet_file import parquet_blocks
+
+    disable_core_dumps()
+    if isinstance(path, QueryRows):
+        raise TypeError("a query is read whole")
+    return parquet_blocks(path, mode=mode, shown_as=shown_as, rows_multiple=rows_multiple)
+
+
 @contextmanager
 def _translated_read_errors(path: Path | CheckedFile | RowGroup | StoredObject, shown_as: str) -> Iterator[None]:
     """Context in which a file of another format, a missing one or one that cannot be read raises an error without

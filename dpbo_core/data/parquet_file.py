@@ -9,7 +9,7 @@ its whole row group.
 """
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,15 @@ from dpbo_core.data.raw_cells import UNREADABLE_CELL, Cells, arrow_times, as_cel
 from dpbo_core.data.read_mode import ReadMode
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, Value, canonical_text, joined, value_column, written_column, written_text
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.privacy.sensitive import attempted
 
 ParquetFile = Path | CheckedFile | RowGroup | StoredObject
 _PANDAS_INDEX = "__index_level_"
 _MAGIC = b"PAR1"
 CELLS_TOGETHER = 2**21  # of a row group that are read at once
+BLOCK_CELLS = 2**21  # of a block that is decoded and scored before the next one
+COLUMN_BUFFER_BYTES = 2**18  # of each column that are read ahead of a block
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,7 @@ def read_parquet(path: ParquetFile, *, mode: ReadMode, shown_as: str, only: Sequ
         fields, names = [fields[names.index(name)] for name in only], tuple(only)
     if not mode.sensitive:
         _refuse_types(names, [footer.types[i] for i in fields], shown_as=shown_as, mode=mode)
-    readers = [[_written_column if name in mode.texts else _decoded_column for name in names]]
-    readers += [[_cells] * len(names)] if mode.keeps_cells else []
+    readers = _readers(names, mode)
     parts: list[list[list[Column]]] = [[[] for _ in names] for _ in readers]
     broken = np.zeros(sum(footer.groups.values()), dtype=np.bool_)
     start = 0
@@ -101,6 +102,38 @@ def read_parquet(path: ParquetFile, *, mode: ReadMode, shown_as: str, only: Sequ
     values = {name: joined(pieces) for name, pieces in zip(names, parts[0], strict=True)}
     raw = zip(names, parts[1], strict=True) if mode.keeps_cells else ()
     return Table(values, broken, shown_as, {name: np.concatenate([as_cells([]), *pieces]) for name, pieces in raw})
+
+
+def parquet_blocks(path: ParquetFile, *, mode: ReadMode, shown_as: str, rows_multiple: int) -> Iterator[Table]:
+    """Yield a SENSITIVE Parquet file's records in blocks of a few million cells, each decoded when it is asked for.
+
+    Blocks are cut by position alone. A row group that cannot be decoded raises after its first blocks: drop them,
+    and call `read_parquet`, which marks its records as broken.
+
+    Args:
+        path: the file.
+        mode: of a sensitive file.
+        shown_as: what messages call the file.
+        rows_multiple: every block but a row group's last has a multiple of so many records.
+    """
+    file, footer = _open_parquet(path, shown_as=shown_as)
+    written = [footer.names[i] for i in _column_positions(footer)]
+    names = column_names(written, mode=mode, shown_as=shown_as)
+    readers = _readers(names, mode)
+    rows = rows_multiple * max(1, BLOCK_CELLS // (rows_multiple * max(1, len(names))))
+    for group, size in footer.groups.items():
+        n_read = 0
+        for batch in file.iter_batches(rows, row_groups=[group], columns=written, use_threads=False):
+            columns = [_chunked(batch.column(batch.schema.names.index(name))) for name in written]
+            read = [
+                {name: reader(column) for name, reader, column in zip(names, one, columns, strict=True)}
+                for one in readers
+            ]
+            n_read += batch.num_rows
+            cells = read[1] if mode.keeps_cells else {}
+            yield Table(read[0], np.zeros(batch.num_rows, dtype=np.bool_), shown_as, cells)
+        if n_read != size:
+            raise Sealed
 
 
 def text_names(path: ParquetFile, *, shown_as: str) -> frozenset[str]:
@@ -145,6 +178,21 @@ def _values_one_by_one(column: Any) -> list[object]:
     return list(column.to_numpy()) if short else list(column.to_pylist())  # a short float keeps its precision
 
 
+def _readers(names: Sequence[str], mode: ReadMode) -> list[list[Callable[[Any], Any]]]:
+    """Return what decodes each column to its values and, if `mode` keeps them, what decodes it to raw cells."""
+    readers: list[list[Callable[[Any], Any]]] = [
+        [_written_column if name in mode.texts else _decoded_column for name in names]
+    ]
+    return readers + ([[_cells] * len(names)] if mode.keeps_cells else [])
+
+
+def _chunked(array: Any) -> Any:
+    """Return an Arrow array as a column of one chunk."""
+    import pyarrow as pa
+
+    return pa.chunked_array([array])
+
+
 def _has_decimals_as_bytes(schema: Any) -> bool:
     """Return whether a column stores decimals as byte arrays, of no fixed length."""
     leaves = (schema.column(i) for i in range(len(schema)))
@@ -161,7 +209,9 @@ def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
     try:
         name = path.path if isinstance(path, RowGroup) else path
         source = pa.BufferReader(name.content) if isinstance(name, StoredObject) else _open_with_arrow(name)
-        file = pq.ParquetFile(source, metadata=pq.read_metadata(pa.BufferReader(own)))
+        metadata = pq.read_metadata(pa.BufferReader(own))
+        # as it comes, Arrow reads all of a row group's columns before it decodes one
+        file = pq.ParquetFile(source, metadata=metadata, buffer_size=COLUMN_BUFFER_BYTES, pre_buffer=False)
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
         consistent = file.metadata.num_rows == sum(sizes) and min(sizes, default=0) >= 0
         groups = {path.index: sizes[path.index]} if isinstance(path, RowGroup) else dict(enumerate(sizes))

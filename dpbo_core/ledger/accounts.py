@@ -6,9 +6,11 @@ A row that does not hold what was written there is damage, and says so; what it 
 import json
 import math
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, overload
 
 import sqlalchemy as sa
 
@@ -20,13 +22,14 @@ from dpbo_core.ledger.accounting.account import (
     Account,
     Entry,
     PrivacyBudget,
+    Totals,
     cap_in,
     facts_hash,
     filter_of,
 )
 from dpbo_core.ledger.accounting.composition import ZERO_TOTAL, Draw, Total, draws_in
 from dpbo_core.ledger.charge import Caller
-from dpbo_core.ledger.history import Writer, row_decoding, utc_now
+from dpbo_core.ledger.history import NEWEST_QUERY, Writer, row_decoding, utc_now
 from dpbo_core.ledger.policy import (
     A_DAY,
     ALLOWED,
@@ -49,6 +52,8 @@ from dpbo_core.ledger.sources import Source
 from dpbo_core.privacy.amounts import count_of, from_units, text_of
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit
 
+Reading = Callable[[], AbstractContextManager[sa.Connection]]  # opens a snapshot of the ledger
+
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 CAP_QUERY = sa.select(DATASETS).where(DATASETS.c.name == sa.bindparam("dataset"))
 AMOUNT_COLUMNS = tuple(RESERVATIONS.c[name] for name in ("epsilon_units", "delta_units", "rho_units"))
@@ -56,6 +61,10 @@ PRICES_QUERY = (  # in the index's order: few charges of a dataset have a price 
     sa.select(RESERVATIONS.c.unit, *AMOUNT_COLUMNS, sa.func.count())
     .where(RESERVATIONS.c.dataset == sa.bindparam("dataset"))
     .group_by(RESERVATIONS.c.unit, *AMOUNT_COLUMNS)
+)
+_SPENDS = sa.cast(RESERVATIONS.c.spends, sa.Text)
+PLANS_QUERY = (
+    sa.select(_SPENDS, sa.func.count()).where(RESERVATIONS.c.dataset == sa.bindparam("dataset")).group_by(_SPENDS)
 )
 ENTRIES_QUERY = (
     sa.select(
@@ -91,6 +100,12 @@ class DatasetAccount(Account):
     estimators: tuple[str, ...] = ()  # import paths that they may name
     a_day: int | None = None  # ε in 10⁻¹² of all charges of a day, where Prefect starts the last; None for no limit
     opened_at: str = ""  # when its cap was set, UTC; "" of one that is not recorded
+
+    @property
+    def draws(self) -> Counter[Draw]:
+        """How many draws are charged at each price; counted by the database where no study was asked for."""
+        counted = self.entries.draws if isinstance(self.entries, StoredEntries) else None
+        return super().draws if counted is None else counted
 
 
 @row_decoding()
@@ -149,8 +164,10 @@ def check_sealed(writer: Writer, dataset: str) -> None:
 @row_decoding()
 def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
     """Return the noise draws that the dataset was charged for: how many at each price (ε or None, ρ), in 10⁻¹²."""
-    query = sa.select(RESERVATIONS.c.spends).where(RESERVATIONS.c.dataset == dataset)
-    return Counter(draw for spends in connection.scalars(query) for draw in draws_in(spends))
+    draws = Counter[Draw]()
+    for spends, count in connection.execute(PLANS_QUERY, {"dataset": dataset}):
+        draws.update({draw: n * count for draw, n in Counter(draws_in(json.loads(spends))).items()})
+    return draws
 
 
 @lru_cache(maxsize=1024)  # most charges of a dataset share a few plans
@@ -180,18 +197,58 @@ def _entry(row: Any, recorded: tuple[str, ...], asked_by: str, *, taken_over: bo
     )
 
 
-def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccount:
-    """Return the account of the dataset with this cap. Call it inside `row_decoding`, which turns the errors of
-    damaged cells into `LedgerDamaged`.
-    """
-    dataset = budget.dataset
+class StoredEntries(Sequence[Entry]):
+    """A dataset's studies, oldest first, which are read from the ledger when one of them is asked for."""
+
+    def __init__(self, dataset: str, state: tuple[int, str], reading: Reading) -> None:
+        """`state`: the number of studies, and the hash of the newest entry of the dataset's history."""
+        self._dataset, self.state, self._reading = dataset, state, reading
+
+    def __len__(self) -> int:
+        return self.state[0]
+
+    @overload
+    def __getitem__(self, position: int) -> Entry: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> tuple[Entry, ...]: ...
+
+    def __getitem__(self, position: int | slice) -> Entry | tuple[Entry, ...]:
+        return self._entries[position]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and (*self,) == (*other,)
+
+    def __hash__(self) -> int:
+        return hash((self._dataset, self.state))
+
+    @cached_property
+    def _entries(self) -> tuple[Entry, ...]:
+        with self._reading() as connection, row_decoding():
+            return _entries_of(connection, self._dataset)[: len(self)]  # without those that came meanwhile
+
+    @cached_property
+    def draws(self) -> Counter[Draw] | None:
+        """How many draws there are at each price; None if more were charged meanwhile."""
+        if "_entries" in self.__dict__:
+            return None
+        with self._reading() as connection:
+            same = spent_of(connection, self._dataset)[2] == len(self)
+            return draws_of(connection, self._dataset) if same else None
+
+
+def _entries_of(connection: sa.Connection, dataset: str) -> tuple[Entry, ...]:
+    """Return a dataset's studies, oldest first."""
     rows = connection.execute(ENTRIES_QUERY, {"dataset": dataset}).all()
     recorded: dict[int, tuple[str, ...]] = {}  # of studies that have not released
     for number, what in connection.execute(UNRELEASED_QUERY, {"dataset": dataset}):
         recorded[count_of(number)] = (*recorded.get(number, ()), text_of(what))
     asked = {item: text_of(value["by"]) for item, value in facts_about(connection, dataset, ASKED_FACT).items()}
     taken = facts_about(connection, dataset, TAKEN_OVER)
-    entries = tuple(
+    return tuple(
         _entry(
             row,
             recorded.get(row.id, ()),
@@ -200,11 +257,24 @@ def account_of(connection: sa.Connection, budget: PrivacyBudget) -> DatasetAccou
         )
         for row in rows
     )
+
+
+def account_of(
+    connection: sa.Connection, budget: PrivacyBudget, reading: Reading, cache: dict[str, StoredEntries]
+) -> DatasetAccount:
+    """Return the account of the dataset with this cap, by sums that an index holds; its studies are read by
+    `reading` when they are asked for, and kept in `cache` until the dataset's history has another entry. Call it
+    inside `row_decoding`, which turns the errors of damaged cells into `LedgerDamaged`.
+    """
+    dataset = budget.dataset
     opened = connection.execute(CAP_QUERY, {"dataset": dataset}).one()
-    filtered = filter_of(opened._asdict())
-    for (draws, cost), count in Counter((entry.draws, entry.cost) for entry in entries).items():
-        filtered = filtered.after(draws, cost, count)
-    spent, units, _ = spent_of(connection, dataset)
+    spent, units, charges = spent_of(connection, dataset)
+    newest = connection.execute(NEWEST_QUERY, {"dataset": dataset}).one_or_none()
+    filtered = filter_of(opened._asdict()) if newest is None else Totals.from_text(newest.totals).filter
+    state = (charges, "" if newest is None else newest.hash)
+    if dataset not in cache or cache[dataset].state != state:
+        cache[dataset] = StoredEntries(dataset, state, reading)
+    entries = cache[dataset] if charges else ()
     unit = next(iter(units), None) if len(units) == 1 else None
     records = records_of(connection, dataset)
     sources, published, readable = (

@@ -20,7 +20,7 @@ from dpbo_core.ledger import policy, reservation
 from dpbo_core.ledger.accounting import admission
 from dpbo_core.ledger.accounting.account import ASKED_FACT, LEARNED, PrivacyBudget
 from dpbo_core.ledger.accounting.composition import compose, draws_in
-from dpbo_core.ledger.accounts import DatasetAccount, account_of, cap_of, dataset_with_cap, draws_of
+from dpbo_core.ledger.accounts import DatasetAccount, StoredEntries, account_of, cap_of, dataset_with_cap, draws_of
 from dpbo_core.ledger.charge import Caller, Charge, QueryKey
 from dpbo_core.ledger.history import Writer, row_decoding, utc_now
 from dpbo_core.ledger.lookup import CHARGED_QUERY, warm_start_of
@@ -66,6 +66,10 @@ class PrivacyLedger(OwnersLedger):
         >>> account.budget.epsilon_units, account.entries
         (5000000000000, ())
     """
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._entries_cache: dict[str, StoredEntries] = {}
 
     def check_allowed(self, dataset: str, references: References) -> None:
         """Refuse a study, whoever runs it, that names what its dataset's owner did not allow; nothing is opened."""
@@ -279,4 +283,8 @@ class PrivacyLedger(OwnersLedger):
                 for name in connection.scalars(NAMES_QUERY).all()
                 if dataset in (None, name)
             ]
-            return tuple(account_of(connection, cap) for cap in caps if cap is not None)
+            return tuple(
+                account_of(connection, cap, self._store.reading, self._entries_cache)
+                for cap in caps
+                if cap is not None
+            )

@@ -50,6 +50,8 @@ class OperatingSystemNoise:
     def draw_many(self, measurement: Callable[[Any], Any], size: int, imitation: Imitation) -> NDArray[np.int64]:
         """`size` independent draws of OpenDP's `measurement` at zero, made in blocks to save memory."""
         del imitation
+        if size == 1:  # OpenDP reads a list of one sooner than an array
+            return np.array(measurement([0]), dtype=np.int64)
         drawn = np.empty(size, dtype=np.int64)
         for start in range(0, size, _DRAWS_PER_BLOCK):
             block = drawn[start : start + _DRAWS_PER_BLOCK]

@@ -60,10 +60,18 @@ class CertificateRules:
             and all(spend.mechanism in self.draws[spend.what] for spend in release.spends)
             and guarantee.unit in self.units
             and guarantee.relation in self.relations
-            and (guarantee.person is not None) == (guarantee.unit is PrivacyUnit.PERSON)
+            and (guarantee.person is not None) in _PERSONS_NAMED[guarantee.unit]
             and _fits_averaging(release)
             and set(self.assumptions) <= set(guarantee.assumptions)
         )
+
+
+_PERSONS_NAMED: Mapping[PrivacyUnit, tuple[bool, ...]] = {  # whether a guarantee names the column of persons
+    PrivacyUnit.VALIDATION_RECORD: (False,),
+    PrivacyUnit.PERSON: (True,),
+    PrivacyUnit.TRAINING_RECORD: (False, True),
+    PrivacyUnit.CANDIDATE_ROW: (False,),
+}
 
 
 @dataclass(frozen=True)

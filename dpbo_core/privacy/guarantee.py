@@ -218,6 +218,8 @@ class PrivacyGuarantee:
         """Whom the guarantee protects, in plain words: "each person in the validation set"."""
         if PUBLIC_VALIDATION.name in self.assumptions:
             return "each record of the training set"
+        if self.unit is PrivacyUnit.TRAINING_RECORD and self.person is not None:
+            return "each person in the training set"
         return unit_in_words(self.unit)
 
     @property

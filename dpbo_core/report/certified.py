@@ -23,8 +23,8 @@ from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.privacy.named_parts import library_version
 from dpbo_core.privacy.release import NO_SCORE, Release
 from dpbo_core.report import COMPARISON, KIND
-from dpbo_core.report.comparison import DRAW as DIFFERENCE
-from dpbo_core.report.comparison import difference_stated
+from dpbo_core.report.comparison_query import DRAW as DIFFERENCE
+from dpbo_core.report.comparison_query import difference_stated
 from dpbo_core.report.evaluated_model import CELL_KINDS
 from dpbo_core.report.noised_table import NoisedTable, report
 from dpbo_core.report.request import DRAW_NAME

@@ -11,6 +11,7 @@ counts them. Workers are inside the curator's boundary, as when parts are scored
 in memory are counted by `sklearn_api.search_run`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -39,17 +40,49 @@ from dpbo_core.report.histogram_cells import (
     with_groups,
 )
 from dpbo_core.study import StudySpec
-from dpbo_core.study.data_split import FileSplit, records_of, validation_parts
+from dpbo_core.study.data_split import FileSplit, records_of, scored_parts
 from dpbo_core.study.public_half import DataSplit, PublicHalf, counted_records
 
-_FILE_NAME_SHOWN = "a validation file"
+FILE_NAME_SHOWN = "a validation file"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Counter:
+class TableCounter(ABC):
+    """What is counted of a sensitive table, by public models and settings."""
+
+    preprocessing: Preprocessing  # from raw columns to the rows of the model that needs the most
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many numbers are counted."""
+
+    @abstractmethod
+    def histogram(self, table: Table) -> Integers:
+        """The exact counts of the table's records, (C,): as sensitive as the table."""
+
+    @abstractmethod
+    def by_person(self, table: Table, people: Sequence[Person]) -> PersonCells:
+        """Return each person's number of records in each cell: as sensitive as the table."""
+
+    @abstractmethod
+    def persons_table(self, people: PersonCells, n_persons: int) -> Integers:
+        """The exact counts, (C,), where each of n persons counts once."""
+
+    @abstractmethod
+    def of_parts(self, parts: Sequence[Part], n_records: int, workers: Workers | None) -> Integers:
+        """The exact counts of files, (C,), refused unless they hold `n_records`; read by `workers`, else here."""
+
+    def read(self, file: Contents) -> Table:
+        """The SENSITIVE records of one file, with the file's own values too if the model takes a data frame."""
+        mode = SENSITIVE_FILE.of_map(self.preprocessing)
+        return data.read_table(file, mode=mode, shown_as=FILE_NAME_SHOWN)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Counter(TableCounter):
     """The public model and settings by which records are assigned to histogram cells and counted."""
 
-    preprocessing: Preprocessing  # from raw columns to the model's rows
     model: Scorable  # whose decision values, classes or errors are counted
     cells: HistogramCells  # of the report's kind
     grouping: Grouping | None = None  # None for the whole alone
@@ -64,11 +97,6 @@ class Counter:
         """The number C of histogram cells of all groups together, with one for unreadable records."""
         return 1 + self.cells.n_cells * self.n_groups
 
-    def read(self, file: Contents) -> Table:
-        """The SENSITIVE records of one file, with the file's own values too if the model takes a data frame."""
-        mode = SENSITIVE_FILE.of_map(self.preprocessing)
-        return data.read_table(file, mode=mode, shown_as=_FILE_NAME_SHOWN)
-
     def histogram(self, table: Table) -> Integers:
         """The exact number of the table's records in each histogram cell, (C,): as sensitive as the table."""
         return np.bincount(self._cells(table), minlength=self.size).astype(np.int64)
@@ -76,6 +104,19 @@ class Counter:
     def by_person(self, table: Table, people: Sequence[Person]) -> PersonCells:
         """Return each person's number of records in each histogram cell: as sensitive as the table."""
         return PersonCells.of(Persons.of(people), self._cells(table, FittedEstimator.scores_by_content))
+
+    def persons_table(self, people: PersonCells, n_persons: int) -> Integers:
+        """The exact histogram, (C,), where each of n persons counts once."""
+        return people.table(self.size, n_persons)
+
+    def of_parts(self, parts: Sequence[Part], n_records: int, workers: Workers | None) -> Integers:
+        """Return the exact histogram of files, refused unless they hold `n_records`."""
+        workers = workers or SerialWorkers()
+        parts = pieces_of(parts, workers)
+        answers = [one for one in workers.map(PartCounter(self), parts) if one is not None]
+        if len(answers) != len(parts) or sum(n for _, n in answers) != n_records:
+            raise Sealed
+        return sum((np.asarray(counts) for counts, _ in answers), np.zeros(self.size, dtype=np.int64))
 
     def _cells(self, table: Table, scores: ScoresOf = FittedEstimator.scores) -> Integers:
         """Return each record's histogram cell, (m,), among those of all groups; `scores` asks an estimator."""
@@ -100,7 +141,7 @@ class PartCounter:
 
         def counted() -> Answer:
             """Return the counts of the file's records in each histogram cell, and their number."""
-            table = self.counter.read(fetched(part, shown_as=_FILE_NAME_SHOWN))
+            table = self.counter.read(fetched(part, shown_as=FILE_NAME_SHOWN))
             return self.counter.histogram(table), table.n_records
 
         return attempted(counted, None)
@@ -110,7 +151,7 @@ class PartCounter:
 class PersonPartCounter:
     """What a worker is sent where each person counts once: the counter and the column of persons."""
 
-    counter: Counter
+    counter: TableCounter
     column: str
 
     def __call__(self, part: Part) -> bytes:
@@ -118,41 +159,36 @@ class PersonPartCounter:
 
         def counted() -> bytes:
             """Return each person's counts of the file's records, as bytes."""
-            file = fetched(part, shown_as=_FILE_NAME_SHOWN)
-            people = read_people(file, self.column, shown_as=_FILE_NAME_SHOWN)
+            file = fetched(part, shown_as=FILE_NAME_SHOWN)
+            people = read_people(file, self.column, shown_as=FILE_NAME_SHOWN)
             return self.counter.by_person(self.counter.read(file), people).to_bytes()
 
         return attempted(counted, b"")
 
 
-def count(counter: Counter, table: Table) -> Sensitive[Integers]:
+def count(counter: TableCounter, table: Table) -> Sensitive[Integers]:
     """Return the exact histogram of a table in memory, sealed until noise is added."""
     return Sensitive(counter.histogram(table))
 
 
 def count_persons(
-    counter: Counter, table: Table, people: Sequence[Person] | None, n_persons: int
+    counter: TableCounter, table: Table, people: Sequence[Person] | None, n_persons: int
 ) -> Sensitive[Integers]:
     """The sealed histogram in which each person counts once; refused unless `people` has one for each record."""
     if people is None or len(people) != table.n_records:
         raise Sealed  # how many records there are is not said
-    return Sensitive(counter.by_person(table, people).table(counter.size, n_persons))
+    return Sensitive(counter.persons_table(counter.by_person(table, people), n_persons))
 
 
 def count_parts(
-    counter: Counter, parts: Sequence[Part], n_records: int, workers: Workers | None = None
+    counter: TableCounter, parts: Sequence[Part], n_records: int, workers: Workers | None = None
 ) -> Sensitive[Integers]:
     """Return the sealed histogram of files, refused unless they hold `n_records`; read by `workers`, else here."""
-    workers = workers or SerialWorkers()
-    parts = pieces_of(parts, workers)
-    answers = [one for one in workers.map(PartCounter(counter), parts) if one is not None]
-    if len(answers) != len(parts) or sum(n for _, n in answers) != n_records:
-        raise Sealed
-    return Sensitive(sum((np.asarray(counts) for counts, _ in answers), np.zeros(counter.size, dtype=np.int64)))
+    return Sensitive(counter.of_parts(parts, n_records, workers))
 
 
 def count_persons_of_parts(
-    counter: Counter, parts: Sequence[Part], column: str, n_persons: int, workers: Workers | None = None
+    counter: TableCounter, parts: Sequence[Part], column: str, n_persons: int, workers: Workers | None = None
 ) -> Sensitive[Integers]:
     """The sealed histogram of files, each person (in `column`) counting once; read by `workers`, else here."""
     workers = workers or SerialWorkers()
@@ -160,7 +196,7 @@ def count_persons_of_parts(
     answers = [one for one in workers.answers(PersonPartCounter(counter, column), parts) if one]
     if len(answers) != len(parts):
         raise Sealed
-    return Sensitive(PersonCells.merged(answers).table(counter.size, n_persons))
+    return Sensitive(counter.persons_table(PersonCells.merged(answers), n_persons))
 
 
 class SensitiveTable(Protocol):
@@ -179,7 +215,7 @@ class SensitiveTable(Protocol):
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
         """Return the names of the sensitive table's columns, for which no record is read."""
 
-    def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
+    def count(self, counter: TableCounter, workers: Workers | None) -> Sensitive[Integers]:
         """The sealed number of records, or persons, in each histogram cell; to be called only after the charge."""
 
 
@@ -199,10 +235,10 @@ class FileTable:
         first = (list_parts(path, shown_as=shown) or (path,))[0]
         return data.read_header(first, mode=SENSITIVE_FILE, shown_as=shown).columns
 
-    def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
+    def count(self, counter: TableCounter, workers: Workers | None) -> Sensitive[Integers]:
         """Return the sealed histogram of the records, read now, part by part in a folder; only after the charge."""
         spec, folder = self.split.spec, self.split.folder
-        parts, n_persons = validation_parts(spec, folder), spec.data.person_count
+        parts, n_persons = scored_parts(spec, folder, counter.preprocessing), spec.data.person_count
         if parts and n_persons is not None:
             return count_persons_of_parts(counter, parts, str(spec.privacy.person), n_persons, workers)
         if parts:
@@ -211,7 +247,7 @@ class FileTable:
 
 
 def count_table(
-    spec: StudySpec, counter: Counter, table: Table, people: Sequence[Person] | None
+    spec: StudySpec, counter: TableCounter, table: Table, people: Sequence[Person] | None
 ) -> Sensitive[Integers]:
     """Return the sealed histogram of a table: of records up to each person's limit or, if so stated, of persons."""
     if spec.data.person_count is not None:

@@ -1,4 +1,6 @@
-"""Intervals for the mean paired difference of two models' scores, from two noised sums.
+"""Intervals for the paired difference of two models' scores, from a few noised sums.
+
+Means of records:
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -13,24 +15,98 @@ Replacing one unit moves d and |d| together by at most 2 in ℓ₁, which S alon
 `interval` covers θ of the population that the units are drawn from, noise included. N bounds ψ from above (error
 `PSI_ERROR`); θ is kept if both tails of S exceed half of the rest for some ψ in [|θ|, ψ_U]. Where every d_i is −1,
 0 or 1 (`exact`), the tails are those of the trinomial law convolved with the noise, by the fast Fourier transform,
-on a grid of ψ, and the ends are rounded outward by one record. Otherwise they are Chernoff bounds, by
-E e^{hd} ≤ 1 − ψ + E d₊·e^h + E d₋·e^{−h}, which holds for a mean of records too, and 1/(1 − h²b²) for the noise.
-The latter also serve where b is too large for a transform.
+on a grid of ψ, and the ends are rounded outward by one record. Otherwise they are `noised_tail`s, by
+E e^{hd} ≤ 1 − ψ + E d₊·e^h + E d₋·e^{−h}, which holds for a mean of records too. The latter also serve where b is
+too large for a transform.
+
+Pairs of records (`NoisedPairs`), as in an AUC:
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| d(x, y) | — | what the challenger's ranking of a pair earns (1, ½, 0) less the champion's | [−1, 1] |
+| w | `weight` | of one unit: 1 of a record, of a person as much for all of that person's records | integer |
+| H_u | — | Σd of the pairs of unit u with all others | steps of w² |
+| C, V | `drawn` | ½ΣH_u and ΣH_u², as 2C and V/(nw²), of persons V/(2nw²); noised | integers |
+| P, Q | `drawn` | records of each class, by their weights, times κw, κ = ⌊n/4⌋; noised | integers |
+| b | `scale` | of all four, Δ/ε, Δ = 4nw² + 1 (`ranked_pairs`) | scalar |
+| θ | — | E[Σd of two units] / E[number of pairs of two units]: the difference of the AUCs | [−1, 1] |
+
+C − θPQ is a U-statistic with mean 0 and the variance of its projection ΣH_u (Hoeffding 1948; DeLong 1988), at most
+E V for records of given classes. Of persons H_u − θM_u stands for H_u, M_u ≤ nw² the pairs of u. `interval`
+keeps θ if both tails of C − θPQ exceed half of what is left of 10%: the normal law of the projection convolved with
+the noise of C, the noise of PQ as one more variance. V is bounded from above as if its n terms were independent
+(error `V_ERROR`), so that the variance of some four units is always allowed for. That the projection is normal is
+asymptotic: `benchmarks.champion` has what the intervals hold, with few records of a class too.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr
 
 Reals = NDArray[np.float64]
 ERROR, PSI_ERROR = 0.1, 0.008  # 1 − confidence, and the part of it for ψ
+V_ERROR = 0.02  # the part of it for V
+CLASS_ERROR = 0.01  # chance that noise alone is a class large enough to be compared by
 TAIL = (ERROR - PSI_ERROR) / 2.0
 POWER_DEVIATIONS = 0.8416  # standard normal quantile of 80%
 GUESSED_PSI = 0.1  # where nothing public says how often the models differ
 N_PSI, HALVINGS = 17, 16
 LARGEST_TRANSFORM = 2**17
+LARGE_RATIO = 1e4  # of a normal law's deviation to the scale of noise, which is then one more variance
+H = np.geomspace(1e-6, 12.0, 180)  # of which a bound takes the best
+CELLS = np.concatenate([np.arange(-2.0, 6.0, 0.05), np.arange(6.0, 14.0, 0.5)])  # of noise, in units of its scale
+
+
+def noised_tail(at: float, scale: float, log_mgf: Reals) -> float:
+    """Return an upper bound on Pr[X + Z ≥ `at`], Z Laplace noise: Chernoff's on X, averaged over the law of Z.
+
+    Each cell of Z counts at its upper end, so that the bound is rounded up.
+
+    Args:
+        at: the sum that was drawn, less a step of discrete noise, which exceeds Laplace noise by no more.
+        scale: of Z.
+        log_mgf: at least log E e^{hX}, at each h of `H`.
+    """
+    rates = np.maximum((H[:, None] * (at - scale * CELLS) - log_mgf[:, None]).max(axis=0), 0.0)
+    law = np.where(CELLS < 0.0, 0.5 * np.exp(np.minimum(CELLS, 0.0)), 1.0 - 0.5 * np.exp(-np.maximum(CELLS, 0.0)))
+    return float((np.diff(law, prepend=0.0) * np.exp(-rates)).sum() + 1.0 - law[-1])
+
+
+def largest_mean(n: int, scale: float, total: float, error: float) -> float:
+    """Return the largest mean of n independent values in [0, 1] at which they and noise sum to `total` or less with
+    probability above `error`.
+    """
+
+    def likely(mean: float) -> bool:
+        return noised_tail(-total, scale, n * np.log1p(mean * np.expm1(-H))) > error
+
+    return 1.0 if likely(1.0) else last(likely, 0.0, 1.0)[1]
+
+
+def least_difference(n: int, psi: float, scale: float, total: float, error: float) -> float:
+    """Return the largest θ up to `psi` below which n independent differences and noise sum to `total` or more with
+    probability `error` at most.
+    """
+
+    def refuted(theta: float) -> bool:
+        log_mgf = n * np.log1p(psi * (np.cosh(H) - 1.0) + theta * np.sinh(H))
+        return noised_tail(total, scale, log_mgf) <= error
+
+    return last(refuted, -psi, psi)[0] if refuted(-psi) else -psi
+
+
+def last(
+    holds: Callable[[float], bool], low: float, high: float, halvings: int = HALVINGS + 4
+) -> tuple[float, float]:
+    """Return two near numbers between which `holds` stops, true at `low` or below."""
+    for _ in range(halvings):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high
 
 
 @dataclass(frozen=True)
@@ -42,6 +118,7 @@ class PairedSums:
     total: float
     absolute: float
     exact: bool = True
+    step: float = 1.0  # of the noise, which is discrete
 
     @property
     def mean(self) -> float:
@@ -66,19 +143,15 @@ class PairedSums:
     @property
     def lower_end(self) -> float:
         """The lower end of `interval`, before it is clipped to [−1, 1]."""
-        psi, least = self._chernoff()
+        psi, least = self._bounded()
         if not self.exact or self._transform_size(psi) > LARGEST_TRANSFORM:
             return least
         return self._exact_lower(self._exact_psi(psi), least)
 
-    def _chernoff(self) -> tuple[float, float]:
-        """Return ψ_U, an upper bound on ψ, and a lower end of θ, by Chernoff bounds at the best of many h."""
-        h = min(1.0 / self.scale, 30.0) * np.geomspace(1e-5, 0.999, 400)
-        noise, n = -np.log1p(-((h * self.scale) ** 2)), self.n_units
-        least = np.exp((math.log(PSI_ERROR) - h * self.absolute - noise) / n)
-        psi = min(1.0, float(((1.0 - least) / -np.expm1(-h)).min()))
-        needed = np.expm1(np.minimum((math.log(TAIL) + h * self.total - noise) / n, 30.0))
-        return psi, float(((needed + psi * (1.0 - np.cosh(h))) / np.sinh(h)).max())
+    def _bounded(self) -> tuple[float, float]:
+        """Return ψ_U, an upper bound on ψ, and a lower end of θ, by bounds for any d in [−1, 1]."""
+        psi = largest_mean(self.n_units, self.scale, self.absolute + self.step, PSI_ERROR)
+        return psi, least_difference(self.n_units, psi, self.scale, self.total - self.step, TAIL)
 
     def _exact_psi(self, most: float) -> float:
         """Return ψ_U: the largest ψ, up to `most`, at which a sum N as small as the drawn one is not improbable.
@@ -128,6 +201,87 @@ class PairedSums:
         return int(2 ** math.ceil(math.log2(2.0 * reach)))
 
 
+@dataclass(frozen=True)
+class NoisedPairs:
+    """The four noised sums of a comparison by pairs, with the public facts that they are read by."""
+
+    n_units: int
+    scale: float
+    drawn: tuple[int, int, int, int]
+    weight: int = 1
+    of_persons: bool = False
+
+    @property
+    def kappa(self) -> int:
+        """The factor κ of the two classes' numbers of records."""
+        return classes_factor(self.n_units)
+
+    @property
+    def mean(self) -> float:
+        """The difference of the two AUCs on these very records, with its noise, within [−1, 1]; 0 without pairs."""
+        pairs = self._pairs
+        return max(-1.0, min(1.0, 0.5 * self.drawn[0] / pairs)) if pairs > 0.0 else 0.0
+
+    @property
+    def noise_interval(self) -> tuple[float, float]:
+        """The 90% interval of the difference on these very records, for the noise alone, within [−1, 1]."""
+        return self.lower_end(1, 0.0, ERROR / 2.0), -self.lower_end(-1, 0.0, ERROR / 2.0)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 90% interval of θ, for sampling and noise together, within [−1, 1]."""
+        V, error = self.largest_variance, (ERROR - V_ERROR) / 2.0
+        return self.lower_end(1, V, error), -self.lower_end(-1, V, error)
+
+    @property
+    def largest_variance(self) -> float:
+        """An upper bound on E V."""
+        n, whole = self.n_units, self.n_units * self.weight**2
+        step = (2.0 if self.of_persons else 1.0) / whole
+        return n * whole**2 * largest_mean(n, self.scale * step, (self.drawn[1] + 2.0) * step, V_ERROR)
+
+    def lower_end(self, sign: int, V: float, error: float) -> float:
+        """The smallest difference with a tail above `error`, of the difference taken the other way if `sign` is −1.
+
+        Args:
+            sign: 1 or −1.
+            V: of C; 0 for what these very records have.
+            error: that no smaller difference exceeds.
+        """
+        n, of_one, pairs = self.n_units, self.kappa * self.weight**2, self._pairs
+        P, Q, noise = (one / of_one for one in (*self.drawn[2:], self.scale))
+        if min(P, Q) <= noise * math.log(2.0 / CLASS_ERROR):
+            return -1.0
+        moved = self.weight**2 * noise * math.sqrt(2.0 * (P**2 + Q**2 + noise**2))  # of PQ by its noise
+        pair_steps = n**1.5 * self.weight**2 if self.of_persons and V > 0.0 else 0.0
+
+        def refuted(theta: float) -> bool:
+            deviation = math.hypot(math.sqrt(V) + abs(theta) * pair_steps, theta * moved)
+            at = 0.5 * (sign * self.drawn[0] - 1) - theta * pairs
+            return _laplace_tail(at, 0.5 * self.scale, deviation) <= error
+
+        return last(refuted, -1.0, 1.0)[0] if refuted(-1.0) else -1.0
+
+    @property
+    def _pairs(self) -> float:
+        """The noised number of pairs, in steps of w²."""
+        return self.drawn[2] * self.drawn[3] / (self.kappa * self.weight) ** 2
+
+
+def classes_factor(n_units: int) -> int:
+    """Return κ, by which the numbers of records of both classes are multiplied."""
+    return max(1, n_units // 4)
+
+
+def _laplace_tail(at: float, scale: float, deviation: float) -> float:
+    """Return Pr[X + Z ≥ `at`] of a normal X with this standard deviation and Laplace noise Z of this scale."""
+    t, s = at / scale, max(deviation / scale, 1e-9)
+    if s > LARGE_RATIO:
+        return float(ndtr(-t / math.hypot(s, math.sqrt(2.0))))
+    above, below = (math.exp(0.5 * s * s - one + float(log_ndtr(one / s - s))) for one in (t, -t))
+    return float(ndtr(-t / s)) + 0.5 * (above - below)
+
+
 def detectable(n_units: int, scale: float, psi: float, *, exact: bool) -> float:
     """The least mean difference that is called better with 80% chance, in units of the range; 1 where none is.
 
@@ -144,10 +298,31 @@ def detectable(n_units: int, scale: float, psi: float, *, exact: bool) -> float:
         total = n_units * theta - POWER_DEVIATIONS * deviation
         return PairedSums(n_units, scale, round(total), round(n_units * often), exact).lower_end > 0.0
 
-    low, high = 0.0, 1.0
-    if not shows(high):
-        return 1.0
-    for _ in range(12):
-        middle = (low + high) / 2.0
-        low, high = (low, middle) if shows(middle) else (middle, high)
-    return high
+    return _least(shows)
+
+
+def detectable_by_pairs(pairs: NoisedPairs, apart: float, share: float) -> float:
+    """The least difference of two AUCs that is called better with 80% chance; 1 where none is.
+
+    Args:
+        pairs: of the right size; what it drew is not looked at.
+        apart: root mean square of a record's two ranks' difference, as a share of the other class; in public or as
+            guessed.
+        share: of the records in one class, in public.
+    """
+    n, w = pairs.n_units, pairs.weight
+    whole, alike = n * w * w, share * (1.0 - share)
+    V = apart**2 * alike * n * whole**2
+    drawn_V = round(V / (whole * (2.0 if pairs.of_persons else 1.0)))
+    classes = [round(pairs.kappa * w * w * n * one) for one in (share, 1.0 - share)]
+
+    def shows(theta: float) -> bool:
+        C = theta * alike * n * whole - POWER_DEVIATIONS * math.sqrt(V + 0.5 * pairs.scale**2)
+        return replace(pairs, drawn=(round(2.0 * C), drawn_V, classes[0], classes[1])).interval[0] > 0.0
+
+    return _least(shows)
+
+
+def _least(shows: Callable[[float], bool]) -> float:
+    """Return the least difference that is shown, between 0 and 1; 1 where none is."""
+    return last(lambda theta: not shows(theta), 0.0, 1.0, 12)[1] if shows(1.0) else 1.0

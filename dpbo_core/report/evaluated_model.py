@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data import Preprocessing
+from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.values import shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.baseline import fold_of
 from dpbo_core.models.estimator_allowlist.inspection import check_listed, unlisted_part
-from dpbo_core.models.estimator_trainer import EstimatorTrainer
+from dpbo_core.models.estimator_trainer import EstimatorTrainer, with_cells
 from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.models.final_model.dpbo_served_model import BOOSTER_FILES, ESTIMATOR
 from dpbo_core.models.final_model.storage import NUMBERS, loaded_estimator
@@ -32,12 +32,15 @@ from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.record_isolation import enforced_prediction
 from dpbo_core.models.rowwise import check_rowwise
+from dpbo_core.models.scorable import usable_mask
+from dpbo_core.models.scores.pairs import PairScore
 from dpbo_core.models.scores.record import RecordScore, Verb
 from dpbo_core.models.scores.regression_error import as_numbers
+from dpbo_core.models.scores.union import Score
 from dpbo_core.privacy.release import Release
 from dpbo_core.report.binary import Binary
 from dpbo_core.report.counting import Counter
-from dpbo_core.report.histogram_cells import Grouping, needed_columns, only_needed
+from dpbo_core.report.histogram_cells import Grouping, Integers, needed_columns, only_needed
 from dpbo_core.report.multiclass import MAX_CLASSES, Multiclass
 from dpbo_core.report.regression import Regression
 from dpbo_core.report.report_kind import PublicRecords, ReportKind
@@ -89,6 +92,54 @@ class EvaluatedModel:
             check_listed(model.estimator)
         check_rowwise(model, self.X, needs=score.needs)
         return replace(model, alone=None)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ComparedModel:
+    """A model with the map to its rows and the study's score of it. Public."""
+
+    preprocessing: Preprocessing
+    model: Scorable
+    score: Score
+
+    @classmethod
+    def of(cls, evaluated: EvaluatedModel, section: ModelSection, score: Score) -> "ComparedModel":
+        """Return a model that predicts each row by itself, checked on public rows."""
+        checked: RecordScore | None = score if isinstance(score, RecordScore) else None
+        if isinstance(score, PairScore) and isinstance(evaluated.model, FittedEstimator):
+            ranked, checked = with_cells(evaluated.model, score, evaluated.X)
+            evaluated = replace(evaluated, model=ranked)
+        model = evaluated.model if checked is None else evaluated.predicting_by_row(section, checked)
+        return cls(evaluated.preprocessing, model, score)
+
+    @property
+    def n_cells(self) -> int:
+        """The number B of cells by whose order records are ranked."""
+        if not isinstance(self.score, PairScore):
+            raise TypeError("a score of records ranks nothing")
+        return self.score.n_cells
+
+    def steps(self, table: Table, *, by_person: bool) -> Integers:
+        """Return each record's score in steps of G/2²⁴, (m,); by person whatever the records' order."""
+        encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
+        scored = self.model.order_independent_steps if by_person else self.model.steps
+        return scored(encoded, self.score)
+
+    def ranks(self, table: Table, *, by_person: bool) -> tuple[Integers, Integers]:
+        """Return each record's cell from the lowest values to the highest, (m,), and its class, −1 for none.
+
+        By person, whatever the records' order.
+        """
+        encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
+        model, score = self.model, self.score
+        if isinstance(model, FittedEstimator) and model.cells is not None:
+            scored = model.scores_by_content if by_person else model.scores
+            cells = np.rint(scored(encoded.X, encoded.truth, model.cells)).astype(np.int64) - 1
+        elif isinstance(model, LinearModel) and isinstance(score, PairScore):
+            cells = score.of_margins(model.margins(encoded.X, np.ones(encoded.n_records)), model.norm)
+        else:
+            raise TypeError("a model without cells ranks nothing")
+        return np.clip(cells, 0, self.n_cells - 1), np.where(usable_mask(encoded), encoded.labels, -1)
 
 
 def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> EvaluatedModel:

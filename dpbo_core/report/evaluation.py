@@ -178,7 +178,8 @@ def check_evaluation(run: Run, *, model: str | Path | None = None, epsilon: floa
 
     If an evaluation of that name and edition was charged before, the budget's room is not checked again.
     """
-    from dpbo_core.report.comparison import accepting, query_of
+    from dpbo_core.report.comparison import accepting
+    from dpbo_core.report.comparison_query import query_of
 
     study, problem = run.spec, run.problem
     query, kind = query_of(study, problem, epsilon), COMPARISON if study.compares else KIND

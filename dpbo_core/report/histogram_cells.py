@@ -193,9 +193,14 @@ class PersonCells:
         raw = np.concatenate([self.names, numbers.view(np.uint8).reshape(-1, 16)], axis=1).tobytes()
         return raw.ljust(ENTRY_BYTES << max(0, len(self.names) - 1).bit_length(), b"\0")
 
+    @property
+    def owners(self) -> Integers:
+        """The index of each entry's person, (E,), in the order of the persons' names."""
+        return np.unique(_sortable_names(self.names), return_inverse=True)[1].astype(np.int64)
+
     def table(self, size: int, n_persons: int, weight: int = PERSON_WEIGHT) -> Integers:
         """The histogram of `size` cells, each person's `weight` shared among that person's; absent ones in 0."""
-        _, owners = np.unique(_sortable_names(self.names), return_inverse=True)
+        owners = self.owners
         records = np.zeros(int(owners.max(initial=-1)) + 1, dtype=np.int64)
         np.add.at(records, owners, self.numbers)
         weights = np.zeros(size, dtype=np.int64)

@@ -288,7 +288,7 @@ def request_of_released(
     if tuned is None:
         raise not_released(run.spec, run.ledger)
     grouping = query.grouping(public.preprocessing)
-    return EvaluationRequest(query, table, public, grouping, query.key(digest, grouping), tuned, digest)
+    return EvaluationRequest(query, table, public, grouping, query.key(digest, grouping), tuned, digest, run.folder)
 
 
 def not_released(spec: StudySpec, ledger: PrivacyLedger) -> StudyInvalid:

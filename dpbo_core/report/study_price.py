@@ -22,7 +22,7 @@ def price_of(study: ResolvedStudy, ledger: PrivacyLedger | None, folder: str | P
     """
     spec, parts = study.spec, {"choice": study.plan}
     if spec.asks_for_evaluation:
-        from dpbo_core.report.comparison import query_of
+        from dpbo_core.report.comparison_query import query_of
 
         parts["report"] = query_of(spec, study.problem, None).plan("")
     account = paying_account(spec, ledger)
@@ -45,7 +45,7 @@ def price_of(study: ResolvedStudy, ledger: PrivacyLedger | None, folder: str | P
 
 def _charges_report(study: ResolvedStudy, key: QueryKey, ledger: PrivacyLedger, folder: str | Path) -> bool:
     """Return whether the report on the choice with this key was charged; or a comparison at its ε and edition."""
-    from dpbo_core.report.comparison import query_of
+    from dpbo_core.report.comparison_query import query_of
     from dpbo_core.report.request import digest_of_released
 
     spec, query = study.spec, query_of(study.spec, study.problem, None)

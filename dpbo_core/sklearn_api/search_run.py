@@ -21,7 +21,7 @@ from dpbo_core.models.estimators import Model
 from dpbo_core.models.scoring.partitioned import Workers
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.report.counting import Counter, count_table
+from dpbo_core.report.counting import TableCounter, count_table
 from dpbo_core.report.evaluation import EvaluationResult, open_request
 from dpbo_core.report.histogram_cells import Integers
 from dpbo_core.report.request import EvaluationQuery, request_of_released
@@ -123,7 +123,7 @@ class FrameTable:
         """Return the names of the validation table's columns, the target's last."""
         return *self.split.validation.names, public.target
 
-    def count(self, counter: Counter, workers: Workers | None) -> Sensitive[Integers]:
+    def count(self, counter: TableCounter, workers: Workers | None) -> Sensitive[Integers]:
         """Return the sealed histogram of the records in memory, counted in this process; stores their row marks."""
         del workers
         return count_table(self.split.spec, counter, *self.split.records(counter.preprocessing))

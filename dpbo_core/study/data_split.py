@@ -22,7 +22,7 @@ from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import PUBLIC_ROLE, Source, file_source, inode_of
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scoring.in_memory import Scorer
-from dpbo_core.models.scoring.partitioned import PartitionedObjective, PartReader, Workers
+from dpbo_core.models.scoring.partitioned import PartitionedObjective, PartReader, Workers, bytes_a_record
 from dpbo_core.study import DataSection, StudySpec
 from dpbo_core.study.context import QueryContext
 from dpbo_core.study.headers import PublicHeader, check_validation, public_header, training_parts
@@ -48,6 +48,9 @@ from dpbo_core.study.training_set import (
 if TYPE_CHECKING:
     from dpbo_core.data.fetched import Contents
     from dpbo_core.data.people import Person
+
+
+MAX_HELD_BYTES = 2**26  # encoded records of one file that are not scored as they are read, but held
 
 
 @dataclass(frozen=True)
@@ -98,10 +101,9 @@ class Halves:
         A folder of Parquet files is not read here: its parts are, one by one or by workers, when they are scored.
         """
         spec, section = self.spec, self.spec.data
-        names = self.pooled or (section.validation_file,)
         folders = [
-            list_parts(parse_place(self.folder, name), shown_as=name)
-            for name in names
+            scored_parts(one, self.folder, public.preprocessing)
+            for one in each_file(spec, self.pooled)
             if section.divided is not None
         ]
         if folders and all(folders):
@@ -125,6 +127,21 @@ def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
         return False
     place = parse_place(folder, spec.data.validation_file)
     return isinstance(place, FolderAddress) or bool(list_parquet_files(place))
+
+
+def scored_parts(spec: StudySpec, folder: str | Path, fitted: Preprocessing) -> tuple[Part, ...]:
+    """Return the parts that are read and scored one after another; empty where all records are held in memory.
+
+    They are a folder's files, a store's objects, or one local Parquet file whose encoded records take more than
+    `MAX_HELD_BYTES`, by the number of records that the study states. A file in which a person's records are limited
+    is held, since they may lie anywhere in it.
+    """
+    parts = validation_parts(spec, folder)
+    if parts or spec.data.divided is None or spec.privacy.person is not None:
+        return parts
+    path = parse_place(folder, spec.data.validation_file)
+    large = (spec.data.n_scored or 0) * bytes_a_record(fitted) > MAX_HELD_BYTES
+    return (path,) if large and isinstance(path, Path) and path.suffix.lower() == ".parquet" else ()
 
 
 def validation_parts(spec: StudySpec, folder: str | Path) -> tuple[Part, ...]:

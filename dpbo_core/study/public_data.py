@@ -59,9 +59,9 @@ class TwoFiles(PublicSection):
         validation: path.
         target: the column to predict.
         memory_limit: GB of encoded validation records that are kept, in all processes together, where they are a
-            folder of files; it changes no release, and no study's key.
-        workers: processes of this machine that score the parts of a folder, and share long public work; no part of
-            a study's key either.
+            folder of files or a large Parquet file; it changes no release, and no study's key.
+        workers: processes of this machine that score the parts of a folder or a large file, and share long public
+            work; no part of a study's key either.
     """
 
     training: Place

@@ -247,6 +247,7 @@ class EvaluationSection(Section):
             ".skops" file of an estimator, an address in MLflow ("models:/readmission@champion"), or "column:NAME"
             of the validation file, which holds another model's predictions.
         margin: how much worse than the champion still counts as not worse, in units of the score.
+        score: by which the two are compared, such as "roc_auc"; the study's own where None.
         accepts: what you answer for beside the study's own `accepts`: "public_models" of a saved champion,
             "rowwise_predictions" of a column.
     """
@@ -266,6 +267,7 @@ class EvaluationSection(Section):
     threshold: str | None = None
     against: str | None = None
     margin: Cost | None = None
+    score: str | None = None
     accepts: Annotated[tuple[str, ...], TUPLE_VALIDATOR] = ()
 
     @property
@@ -274,11 +276,16 @@ class EvaluationSection(Section):
         return None if self.against is None or self.against.startswith(COLUMN) else self.against
 
     def check(self) -> None:
-        """Refuse a threshold without a repair, groups without a column, one cost of the two, a lone margin."""
+        """Refuse a threshold without a repair, groups without a column, one cost of two, a lone margin or score."""
         require(
             self.margin is None or self.against is not None,
             "[evaluation] states a margin, and names no champion",
             remedy='add against = "…", the model in use; or remove margin',
+        )
+        require(
+            self.score is None or self.against is not None,
+            "[evaluation] states a score, and names no champion to compare with",
+            remedy='add against = "…", the model in use; or remove score',
         )
         if self.threshold is not None:
             threshold_goal(self.threshold)

@@ -60,7 +60,13 @@ REQUIRED_KEYS = (
 
 
 class SensitiveTrainingSet(DataSection):
-    """A training set that is sensitive: private training protects its records, one by one.
+    """A training set that is sensitive: private training protects its records, or the people of a column.
+
+    Each person's first record is trained on and scored; what else that person has, or names nobody, keeps its place
+    and adds nothing. Replacing all records of one person, in their places, by those of one person not otherwise
+    present empties one place at most and fills one. Which places they are moves no sum further, and tells no
+    algorithm apart that takes records in any order: one record is replaced. Every private training here sums over
+    records, or draws each place by itself with one chance, and allows for rounding in any order of summation.
 
     Attributes:
         sensitive: "training".
@@ -104,10 +110,16 @@ class SensitiveTrainingSet(DataSection):
         )
         privacy = study.privacy
         require(
-            privacy.person is None,
+            privacy.person is None or self.names_people,
             f"privacy.person = {privacy.person!r} with a sensitive training set",
             cause=ONE_RECORD_MESSAGE,
-            remedy="leave person out, and leave one record a person in each file",
+            remedy="leave person out, and leave one record a person in each file; one file alone may have persons",
+        )
+        require(
+            privacy.person is None or (privacy.person != self.target_column and privacy.neighbours is None),
+            f"privacy.person = {privacy.person!r} is the target, or stands beside privacy.neighbours",
+            cause="a person's records are replaced in their places",
+            remedy="name the column that says whose record it is, and leave neighbours out",
         )
         require(
             privacy.max_records_per_person == 1,
@@ -159,6 +171,7 @@ class SensitiveTraining(SensitiveSection):
     needed: ClassVar[tuple[Refusal, ...]] = (*REQUIRED_KEYS, Refusal(("training", "target"), *FILES_NEEDED_MESSAGE))
     size_key: ClassVar[str] = "n_training"
     has_validation: ClassVar[bool] = False
+    names_people: ClassVar[bool] = True
 
 
 class SensitiveBundled(BundledSection, SensitiveTrainingSet):

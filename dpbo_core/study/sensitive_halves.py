@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing
+from dpbo_core.data.people import read_people, surplus_mask
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.methods.problem import Problem, TrainingFacts
 from dpbo_core.models.scoring.in_memory import Objective
@@ -13,6 +14,7 @@ from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.study.data_split import Halves, validation_table
 from dpbo_core.study.headers import PublicHeader, check_n_validation, left_out
 from dpbo_core.study.public_half import PublicHalf
+from dpbo_core.study.section import require
 from dpbo_core.study.training_set import training_table
 
 
@@ -44,11 +46,15 @@ class SensitiveHalves(Halves):
 
     def check(self, public: PublicHalf | PublicHeader) -> None:
         """Refuse missing files, other columns than in training, or other numbers of records than stated."""
-        shown = self.spec.data.training_file
+        shown, person = self.spec.data.training_file, self.spec.privacy.person
         if shown:
-            data.check_record_count(
-                self._header().n_records, self._facts.n_records, shown_as=shown, key="n_training"
+            header = self._header()
+            require(
+                person is None or person in header.columns,
+                f"{shown} has no column {person!r} that says whose a record is",
+                remedy="write its name under privacy.person as the header has it",
             )
+            data.check_record_count(header.n_records, self._facts.n_records, shown_as=shown, key="n_training")
         super().check(public)
 
     def sensitive(self, public: PublicHalf) -> Objective:
@@ -57,6 +63,11 @@ class SensitiveHalves(Halves):
         trained_on, _ = training_table(spec, self.folder)
         n = self._facts.n_records
         data.check_record_count(trained_on.n_records, n, shown_as="the training set", key="n_training")
+        if spec.privacy.person is not None:
+            shown = spec.data.training_file
+            people = read_people(str(self.folder / shown), spec.privacy.person, shown_as=shown)
+            data.check_record_count(len(people), n, shown_as="the training set", key="n_training")
+            trained_on = trained_on.with_broken(surplus_mask(people, 1))
         training = Sensitive(encode(trained_on))
         if not spec.data.has_validation:
             return Objective(training, score, training)

@@ -27,7 +27,7 @@ from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sensitive import Message, Opaque, messages, sealed
 from dpbo_core.study import StudySpec
 from dpbo_core.study.context import OS_NOISE, QueryContext
-from dpbo_core.study.data_split import FileSplit, halves_of, identified_sources, is_partitioned
+from dpbo_core.study.data_split import FileSplit, halves_of, identified_sources, scored_parts
 from dpbo_core.study.learning import check_learns, earlier_editions, editions_to_learn_from, learns
 from dpbo_core.study.precomputed import (
     CachedTrainer,
@@ -122,7 +122,7 @@ class StudyRun(Opaque):
         All of it is public: with `n_persons`, where the number of records is not, there is none.
         """
         spec, problem, method = self._run.spec, self._public.problem, self._run.method
-        if spec.data.n_scored is None or not is_partitioned(spec, self._run.folder):
+        if spec.data.n_scored is None or not scored_parts(spec, self._run.folder, self._public.preprocessing):
             return ""
         limit, together = memory_limit(spec), problem.scored_together
         size = spec.data.n_scored * bytes_a_record(self._public.preprocessing)

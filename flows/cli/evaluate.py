@@ -147,7 +147,7 @@ def print_power(opened: OpenComparison) -> None:
         [
             ("can show", named(opened.power_in_words)),
             ("guarantee", named(opened.query.plan.guarantee.in_words())),
-            ("noise", f"1 draw of two sums; {named(expected['spends'][0]['mechanism'])}"),
+            ("noise", f"1 draw of {opened.ask.n_sums} sums; {named(expected['spends'][0]['mechanism'])}"),
         ]
     )
 

@@ -121,16 +121,16 @@ def _init_sensitive(
     force: bool,
 ) -> None:
     """Write a study that trains privately on one sensitive table, of which the header and the length are read."""
-    if other is not None or target is None or person is not None:
+    if other is not None or target is None or "=" in (person or ""):
         raise StudyInvalid(
-            "--sensitive takes one file and its --target",
-            cause="no record is read, so the last column is not taken, and a person counts by each record",
-            remedy="write dpbo init ONE.csv --sensitive --target COLUMN, one record a person",
+            "--sensitive takes one file, its --target, and of --person the column alone",
+            cause="no record is read, so the last column is not taken, and each person's first record counts",
+            remedy="write dpbo init ONE.csv --sensitive --target COLUMN; --person COLUMN if people have several",
         )
     name = public_name(table, target) if out == DEFAULT_FILE else out.stem
-    text, features = sensitive_study(table, target, name=name, folder=out.parent, ignored=ignored)
+    text, features = sensitive_study(table, target, name=name, folder=out.parent, ignored=ignored, person=person)
     _write(out, text, force=force)
-    print_sensitive(out, table, target, features, ignored)
+    print_sensitive(out, table, target, features, ignored, person)
 
 
 def _write(out: Path, text: str, *, force: bool) -> None:

@@ -28,7 +28,13 @@ SPACE = (
 
 
 def sensitive_study(
-    table: Path, target: str, *, name: str, folder: Path, ignored: tuple[str, ...] = ()
+    table: Path,
+    target: str,
+    *,
+    name: str,
+    folder: Path,
+    ignored: tuple[str, ...] = (),
+    person: str | None = None,
 ) -> tuple[str, tuple[str, ...]]:
     """Return the text of a study file for one sensitive table, and the columns whose bounds are to be filled in.
 
@@ -38,6 +44,7 @@ def sensitive_study(
         name: of the study and its dataset.
         folder: where the study file will stand.
         ignored: columns to leave out.
+        person: the column that says whose a record is.
 
     Raises:
         StudyInvalid: the header has no such target, or holds a number; it repeats no name.
@@ -45,7 +52,13 @@ def sensitive_study(
     header = read_header(table, mode=SENSITIVE_FILE, shown_as=str(table))
     check_target(header.columns, target, mode=SENSITIVE_FILE)
     check_ignored(ignored, [column for column in header.columns if column != target])
-    features = tuple(column for column in header.columns if column not in (target, *ignored))
+    if person is not None and (person not in header.columns or person in (target, *ignored)):
+        raise StudyInvalid(
+            f"no column {person!r} can say whose a record is",
+            cause="the name is misspelt, or it is the target or left out",
+            remedy="give --person a column of the file",
+        )
+    features = tuple(column for column in header.columns if column not in (target, person, *ignored))
     n_values = sum(not isinstance(canonical_text(column), str) for column in features)
     if n_values:
         raise StudyInvalid(
@@ -53,7 +66,7 @@ def sensitive_study(
             cause="the header line is missing, and the first record would stand in the study as names",
             remedy="write the column names in the first line",
         )
-    return "".join(_lines(table, target, features, ignored, header.n_records, name, folder)), features
+    return "".join(_lines(table, target, features, ignored, header.n_records, name, folder, person)), features
 
 
 def _lines(
@@ -64,9 +77,11 @@ def _lines(
     n_records: int,
     name: str,
     folder: Path,
+    person: str | None,
 ) -> Iterator[str]:
     yield tomli_w.dumps({"study": {"name": name, "method": "auto"}})
-    yield f"\n{tomli_w.dumps({'privacy': {'dataset': name, 'epsilon': EPSILON}})}"
+    privacy = {"dataset": name, "epsilon": EPSILON} | ({} if person is None else {"person": person})
+    yield f"\n{tomli_w.dumps({'privacy': privacy})}"
     yield f"\n{tomli_w.dumps({'budget': {'epsilon': CAP, 'delta': 1e-5}})}"
     data = {"sensitive": "training", "training": os.path.relpath(table, folder), "n_training": n_records}
     data |= {"target": target} | ({"ignore": list(ignored)} if ignored else {})
@@ -81,7 +96,12 @@ def _lines(
 
 
 def print_sensitive(
-    out: Path, table: Path, target: str, features: tuple[str, ...], ignored: tuple[str, ...]
+    out: Path,
+    table: Path,
+    target: str,
+    features: tuple[str, ...],
+    ignored: tuple[str, ...],
+    person: str | None = None,
 ) -> None:
     """Print what was written, a line for each column, and what to fill in before the next command."""
     screen = Screen()
@@ -94,10 +114,12 @@ def print_sensitive(
             (named(target), "the target: fill in its two classes as labels"),
             *((named(column), named("a number: fill in its public bounds [low, high]")) for column in features),
             *((named(column), "left out: you asked for it") for column in ignored),
+            *([] if person is None else [(named(person), "whose a record is: one record of each person counts")]),
         ]
     )
+    whom = "record" if person is None else "person"
     screen.say(
-        "\nThe model is trained privately: every record is protected, and hyperparameters, model and score are "
+        f"\nThe model is trained privately: every {whom} is protected, and hyperparameters, model and score are "
         "released. Fill in labels and bounds from public knowledge, never from the records; leave out what is "
         f"no number with --ignore COLUMN. Then:\n\n  dpbo plan {named(out)}"
     )

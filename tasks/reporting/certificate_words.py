@@ -144,7 +144,7 @@ def rests(release: Release) -> Iterable[str]:
 
 def _records_of_one(guarantee: PrivacyGuarantee, at_most: str) -> str:
     """Return how many records of one person are protected, `at_most` in words, and whether that is enforced."""
-    if guarantee.unit is PrivacyUnit.PERSON:
+    if guarantee.person is not None:
         return (
             f"Of each person, as column {guarantee.person!r} tells them apart, at most {at_most} count: what is "
             "beyond that, or names nobody, keeps its place and scores a constant."

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import threading
 import time
+from collections import Counter
 from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -28,6 +29,7 @@ from dpbo_core.errors import (
 )
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.account import PrivacyBudget
+from dpbo_core.ledger.accounting.composition import ZERO_TOTAL
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.recovery import accept
@@ -403,3 +405,24 @@ def test_a_writer_waits_on_while_others_commit(here, monkeypatch, others_commit)
         book.reserve(Charge(key("a"), plan(0.1)), noise=SYSTEM)
     others.join()
     assert len(entries(book)) == others_commit
+
+
+def test_an_account_has_the_studies_that_were_charged_when_it_was_read(ledger):
+    """Studies are read when one is asked for; what is spent is known without them, by the same integers."""
+    (empty,) = ledger.accounts("d")
+    for name in ("a", "b"):
+        ledger.reserve(Charge(key(name), plan(0.1)), noise=SYSTEM)
+    (before,), (beside,) = ledger.accounts("d"), PrivacyLedger(ledger.url).accounts("d")
+    ledger.reserve(Charge(key("c"), plan(0.2)), noise=SYSTEM)
+    (after,) = ledger.accounts("d")
+    assert [len(one.entries) for one in (empty, before, after)] == [0, 2, 3]
+    assert [entry.study for entry in before.entries] == ["a", "b"]
+    assert before.entries == after.entries[:2] == beside.entries
+    assert beside.spent_epsilon == before.spent_epsilon
+    for account in (before, after):
+        assert account.spent == sum((entry.cost for entry in account.entries), ZERO_TOTAL)
+        assert account.draws == Counter(draw for entry in account.entries for draw in entry.draws)
+    (again,) = PrivacyLedger(ledger.url).accounts("d")
+    assert again.draws == after.draws
+    assert again.filtered == after.filtered
+    assert "_entries" not in again.entries.__dict__

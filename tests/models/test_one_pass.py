@@ -6,9 +6,11 @@ from itertools import count, pairwise
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from worlds import plain, with_method
 
+from dpbo_core.data import parquet_file, read_table
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.accounting.account import PrivacyBudget
@@ -92,13 +94,13 @@ def world(here, tables, files):
 @pytest.fixture
 def read(monkeypatch):
     """The parts that are opened, in order."""
-    opened, honest = [], partitioned.data.read_table
+    opened, honest = [], partitioned.data.read_blocks
 
     def noted(path, **words):
         opened.append(path.name)
         return honest(path, **words)
 
-    monkeypatch.setattr(partitioned.data, "read_table", noted)
+    monkeypatch.setattr(partitioned.data, "read_blocks", noted)
     return opened
 
 
@@ -302,7 +304,7 @@ def test_a_part_that_keeps_its_length_and_its_time_is_read_again(here):
     for text in ("1111", "2222"):
         part.write_text(text)
         os.utime(part, ns=(0, 10**18))
-        assert kept.get("a", part, part.read_text, size=len, limit=100) == text
+        assert [*kept.get("a", part, lambda: [part.read_text()], size=len, limit=100)] == [text]
 
 
 def test_what_is_kept_follows_from_sizes_alone(world, here):
@@ -322,10 +324,10 @@ def test_what_is_kept_follows_from_sizes_alone(world, here):
     for name in "ab":
         (here / name).write_text("x")
         for _ in range(2):
-            assert store.get("reader", here / name, lambda n=name: n * 2, size=len, limit=3) == name * 2
+            assert [*store.get("reader", here / name, lambda n=name: n * 2, size=len, limit=3)] == [name] * 2
     assert len(store._parts) == 1
     assert repr(store) == "<PartCache>"
-    store.get("another", here / "b", lambda: "b", size=len, limit=3)
+    assert [*store.get("another", here / "b", lambda: "b", size=len, limit=3)] == ["b"]
     assert [*store._parts] == [here / "b"]
 
 
@@ -339,3 +341,35 @@ def test_who_can_score_one_model_alone_scores_many_one_by_one():
 
     assert evaluate_all(Alone(), [4, 5]).sums == (4, 5)
     assert evaluate_all(Alone(), [4, 5], (1, 3)).differences == (1, 2)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+@pytest.mark.parametrize("model", ["sigmoid", "accuracy", "pairs", "an error"])
+def test_a_large_file_is_scored_in_blocks_to_the_integers_of_the_file_in_memory(
+    world, here, monkeypatch, model, damaged
+):
+    """Blocks of one file count as the file does, though a page be damaged when a block of its group was scored."""
+    path = here / "validation.parquet"
+    small = {"row_group_size": 170, "data_page_size": 1, "write_batch_size": 16, "use_dictionary": False}
+    pd.read_parquet(path).to_parquet(path, index=False, compression=None, **small)
+    if damaged:
+        page = pq.ParquetFile(path).metadata.row_group(0).column(1)
+        content = bytearray(path.read_bytes())
+        end = page.data_page_offset + page.total_compressed_size
+        content[end - 200 : end] = bytes(200)  # its last pages' headers
+        path.write_bytes(content)
+    spec = world("validation.parquet", model=model)
+    public = data_split.public_half(spec, here)
+    models = [public.problem.train(i) for i in range(2)]
+    whole = data_split.sensitive_half(spec, here, public)
+    held = read_table(path, mode=SENSITIVE_FILE, shown_as="v").broken
+    assert held.sum() == (170 if damaged else 0)
+    monkeypatch.setattr(data_split, "MAX_HELD_BYTES", 0)
+    monkeypatch.setattr(parquet_file, "BLOCK_CELLS", 1)
+    monkeypatch.setattr(partitioned, "ROWS_PER_BLOCK", 16)
+    blocks = data_split.sensitive_half(spec, here, public)
+    assert len(blocks._parts) == 2
+    assert exposed(blocks.evaluate_all(models)) == exposed(whole.evaluate_all(models))
+    assert [blocks.evaluate(one).expose() for one in models] == [whole.evaluate(one).expose() for one in models]
+    counted = world("validation.parquet", persons=True)
+    assert data_split.scored_parts(counted, here, public.preprocessing) == ()

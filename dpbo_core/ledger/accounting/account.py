@@ -172,7 +172,7 @@ class Account:
 
     budget: PrivacyBudget
     spent: Total
-    entries: tuple[Entry, ...]
+    entries: Sequence[Entry]
     unit: PrivacyUnit | None = None  # whom its guarantees protect; None before any
     records: tuple[int, ...] = ()  # the k of its spends; none before the first
     filtered: Filter = NOT_FILTERED  # its draws at the order that admission uses
@@ -190,12 +190,16 @@ class Account:
         return sum(entry.epsilon or 0.0 for entry in self.entries if not entry.taken_over)
 
     @property
+    def draws(self) -> Counter[Draw]:
+        """How many draws are charged at each price (ε or None, ρ), in 10⁻¹²."""
+        return Counter(draw for entry in self.entries for draw in entry.draws)
+
+    @property
     def spent_epsilon(self) -> tuple[float, float]:
         """Return the (ε, δ) of all charged noise draws, also of those not made yet. It is for display, and takes
         the cheaper of two compositions.
         """
-        draws = Counter(draw for entry in self.entries for draw in entry.draws)
-        return compose_all(draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
+        return compose_all(self.draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
 
     @property
     def left(self) -> float:

@@ -17,7 +17,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -112,7 +112,7 @@ def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream
     return tuple(streams)
 
 
-def _with_reports(entries: tuple[Entry, ...]) -> Iterator[Entry]:
+def _with_reports(entries: Sequence[Entry]) -> Iterator[Entry]:
     """Yield the entries, each edition's report added to its choice, with which it was charged."""
     study_of = {entry.study: entry.study.removesuffix(REPORT_SUFFIX) for entry in entries}
     choices = {(entry.study, entry.edition) for entry in entries if study_of[entry.study] == entry.study}

@@ -15,9 +15,10 @@ curator's process alone. What it read it may keep, while that fits (`PartCache`)
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, runtime_checkable
@@ -29,7 +30,7 @@ from dpbo_core.data import Encoded, Preprocessing
 from dpbo_core.data.addresses import ObjectAddress, Part
 from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import Sealed
-from dpbo_core.models.scorable import ScorableModel
+from dpbo_core.models.scorable import ROWS_PER_BLOCK, ScorableModel
 from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
 from dpbo_core.models.scores.union import Score
 from dpbo_core.models.scoring.in_memory import SINGLE_MODEL, Half, Paired, Totals, exact_totals, table_of_part
@@ -47,7 +48,7 @@ CACHE_GIGABYTES = 2.0  # GB of encoded records, in all processes together, unles
 
 
 class PartCache(Opaque, Generic[T]):
-    """The encoded parts that one process keeps in memory, for one reader at a time. As sensitive as the records.
+    """The encoded blocks of parts that one process keeps, for one reader at a time. As sensitive as the records.
 
     Which parts are kept depends on the order of requests and on the parts' sizes, never on a record's content. A
     file that changed is read again, and a file that is gone raises, even if its content is cached.
@@ -57,25 +58,32 @@ class PartCache(Opaque, Generic[T]):
 
     def __init__(self) -> None:
         self._reader, self._bytes = "", 0
-        self._parts: dict[Part, tuple[tuple[int, ...], T]] = {}
+        self._parts: dict[Part, tuple[tuple[int, ...], list[T]]] = {}
 
-    def get(self, reader: str, part: Part, read: Callable[[], T], *, size: Callable[[T], int], limit: int) -> T:
-        """Return what `read` gives for a file (part), cached here, if `limit` allows, until the file changes or
-        another `reader` asks.
+    def get(
+        self, reader: str, part: Part, read: Callable[[], Iterable[T]], *, size: Callable[[T], int], limit: int
+    ) -> Iterator[T]:
+        """Yield the blocks that `read` gives for a file (part), cached here, if `limit` allows them all, until the
+        file changes or another `reader` asks.
         """
         if reader != self._reader:
             self._reader, self._bytes, self._parts = reader, 0, {}
         state = _state(part)
         cached = self._parts.get(part)
         if cached is not None and cached[0] == state:
-            return cached[1]
+            yield from cached[1]
+            return
         if cached is not None:
-            self._bytes -= size(self._parts.pop(part)[1])
-        made = read()
-        if self._bytes + size(made) <= limit:
-            self._bytes += size(made)
-            self._parts[part] = (state, made)
-        return made
+            self._bytes -= sum(map(size, self._parts.pop(part)[1]))
+        left, blocks = limit - self._bytes, list[T]()
+        for block in read():
+            left -= size(block)
+            blocks = [*blocks, block] if left >= 0 else []
+            yield block
+            del block  # before the next one takes as much
+        if left >= 0:
+            self._bytes = limit - left
+            self._parts[part] = (state, blocks)
 
 
 def _state(part: Part) -> tuple[int, ...]:
@@ -150,8 +158,8 @@ class SerialWorkers(Opaque):
 
 
 def pieces_of(parts: Sequence[Part], workers: Workers) -> tuple[Part, ...]:
-    """Return the files to hand out; if fewer than the processes, each local file's row groups in its place."""
-    if len(parts) >= workers.n_processes:
+    """Return the files to hand out; if one, or fewer than the processes, each local file's row groups instead."""
+    if len(parts) > 1 and len(parts) >= workers.n_processes:
         return tuple(parts)
     from dpbo_core.data.parquet_file import row_groups
 
@@ -176,19 +184,29 @@ class PartReader:
         mode = SENSITIVE_FILE.of_map(self.preprocessing)
         return self.preprocessing.transform(data.read_table(part, mode=mode, shown_as=FILE_NAME_SHOWN))
 
+    def blocks(self, part: "Contents") -> Iterator[Encoded]:
+        """Yield one file's encoded records in blocks, each read when it is asked for; raises at damage in the file,
+        where `encoded` marks records as broken.
+        """
+        mode = SENSITIVE_FILE.of_map(self.preprocessing)
+        tables = data.read_blocks(part, mode=mode, shown_as=FILE_NAME_SHOWN, rows_multiple=ROWS_PER_BLOCK)
+        yield from map(self.preprocessing.transform, tables)
+
     def read(
         self,
         part: Part,
         cached: PartCache[T] | None,
         n_processes: int,
         *,
-        make: Callable[["Contents"], T],
+        make: Callable[["Contents"], Iterable[T]],
         size: Callable[[T], int],
-    ) -> T:
-        """Return what `make` gives for a part, from this process's cache, or read now and cached if it fits."""
+    ) -> Iterable[T]:
+        """Return the blocks that `make` gives for a part, from this process's cache, or read now and cached if they
+        fit.
+        """
         from dpbo_core.data.fetched import fetched
 
-        def read() -> T:
+        def read() -> Iterable[T]:
             """Return what `make` gives for the file, opened again."""
             return make(fetched(part, shown_as=FILE_NAME_SHOWN))
 
@@ -244,18 +262,25 @@ class PartWorker(PartTask):
 
         It never raises, since an error would be written to a worker's log.
         """
+        # a file that is damaged is read whole: only then is it known which records are to be broken
+        for make in (self.reader.blocks, lambda file: [self.reader.encoded(file)]):
+            answer = attempted(partial(self._scored, part, make), None)
+            if answer is not None:
+                return answer
+        return None  # the curator's process says that something failed, and nothing else
 
-        def scored() -> Answer:
-            """Return the integers of the file, and its number of records; raises where it cannot be scored."""
-            records = self.reader.read(part, *self._memory, make=self.reader.encoded, size=memory_bytes)
+    def _scored(self, part: Part, make: Callable[["Contents"], Iterable[Encoded]]) -> Answer:
+        """Return the integers of the file, and its number of records; raises where it cannot be scored."""
+        added, n_records = np.zeros(self.n_numbers, dtype=np.int64), 0
+        for records in self.reader.read(part, *self._memory, make=make, size=memory_bytes):
             if not self.models or isinstance(self.score, PairScore):
-                sums_of_part = table_of_part(records, self.score, self.models).ravel()
+                added += table_of_part(records, self.score, self.models).ravel()
             else:
                 sums, differences = exact_totals(self.models, records, self.score, self.paired_with)
-                sums_of_part = np.array([*sums, *differences], dtype=np.int64)
-            return (sums_of_part if len(sums_of_part) > 1 else int(sums_of_part[0])), records.n_records
-
-        return attempted(scored, None)  # the curator's process says that something failed, and nothing else
+                added += np.array([*sums, *differences], dtype=np.int64)
+            n_records += records.n_records
+            del records  # before the next block takes as much
+        return (added if len(added) > 1 else int(added[0])), n_records
 
 
 class PartitionedObjective(Half):

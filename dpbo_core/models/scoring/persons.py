@@ -234,20 +234,20 @@ class PersonPartWorker(PartTask):
 
         def scored() -> bytes | bytearray:
             """Return the persons' sums of the file, as bytes; raises where it cannot be scored."""
-            read: Read = self.reader.read(
+            read: Iterable[Read] = self.reader.read(
                 part,
                 *self._memory,
                 make=self._records_and_persons,
                 size=lambda it: memory_bytes(it[0]) + it[0].n_records * (NAME_BYTES + 8),
             )
-            records, people = read
+            ((records, people),) = read
             steps = person_steps(self.models, records, self.score, self.paired_with)
             return people.sums(steps, n_columns(self.models, self.paired_with)).to_bytes()
 
         return attempted(scored, b"")  # the curator's process says that something failed, and nothing else
 
-    def _records_and_persons(self, part: Contents) -> Read:
-        return self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=FILE_NAME_SHOWN))
+    def _records_and_persons(self, part: Contents) -> tuple[Read]:
+        return ((self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=FILE_NAME_SHOWN))),)
 
 
 class PartitionedPersons(Half):
