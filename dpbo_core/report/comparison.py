@@ -202,7 +202,7 @@ class OpenComparison:
         asked = f"{ask.problem.n_averaged:,} {ask.problem.counted} at ε = {ask.epsilon:g}"
         if least >= ask.problem.score_range:
             return f"no difference, from {asked}"
-        often = f"{GUESSED_PSI:.0%} is assumed" if differ is None else f"{differ:.1%} on the public records"
+        often = f"{GUESSED_PSI:.0%}, as is assumed," if differ is None else f"{differ:.1%} on the public records"
         where = f"where the {ask.differing} differ by {often}"
         return f"a difference of {least:.2g} with 80% chance, from {asked}, {where}"
 

@@ -52,7 +52,7 @@ def world_of(top=0.5, *, points=40, width=0.3, **changes):
 
 
 def test_the_measure_is_the_formula():
-    """π₀ ∝ (1 + ν(p⁺ − p)/4e²)⁻⁴, with a floor of 1/500 shared evenly; e² is half a standard error² plus .003²."""
+    """π₀ ∝ (1 + ν(p⁺ − p)/4e²)⁻⁴, with a floor of 1/50 shared evenly; e² is half a standard error² plus .003²."""
     world = world_of()
     found = search_on_public_data(world, 256)
     p, places = found.mean, tuple(range(40))
@@ -69,7 +69,7 @@ def test_the_measure_is_the_formula():
             e = np.sqrt(variance / (2 * world.n_training) + 0.003**2)
             weights = (1 + noise * (p.max() - p) / (4 * e**2)) ** -4.0
             measure = base_measure(here, places, found, noise, apart)
-            assert measure == pytest.approx(0.998 * weights / weights.sum() + 0.002 / 40)
+            assert measure == pytest.approx(0.98 * weights / weights.sum() + 0.02 / 40)
             assert measure.sum() == pytest.approx(1.0)
             assert measure.min() >= FLOOR / 40
 

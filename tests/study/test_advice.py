@@ -274,9 +274,9 @@ def test_what_the_first_training_would_refuse_a_plan_refuses():
 
 
 def test_a_verdict_counts_what_there_is_to_gain_over_one_answer_for_all():
-    """Sixty records at ε = 1: an error below a tenth is small beside the range, and much of the gain."""
+    """Fifty records at ε = 1: an error below a tenth is small beside the range, and much of the gain."""
     space = {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "points": 16}}
-    spec = on_files(data={"n_validation": 60}, model={"score": "sigmoid"}, space=space)
+    spec = on_files(data={"n_validation": 50}, model={"score": "sigmoid"}, space=space)
 
     def verdicts(baseline):
         return {line.kind: line for line in advise_study(spec, baseline=baseline).methods}
