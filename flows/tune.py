@@ -158,12 +158,13 @@ def _run_steps(opened: StudyRun, run: Run) -> int:
     if opened.rereading_notice:
         sys.stderr.write(f"{printable(opened.rereading_notice)}.\n")
     study, deviations = run.spec, run.study.step_deviations
-    run_logger().info("each step's score is shown with its noise, which can carry it out of its range")
     with Progress(study.name, opened.n_steps) as progress:
         for steps in opened.tasks:
             _, released = step(opened, steps)
             progress.show(released, len(steps), deviation=deviations.get(steps[-1] + 1))
             if released is not None:  # recorded before it came back, so anyone may see it
+                if released["step"] == 1:
+                    run_logger().info("a score is shown with its noise, which can carry it out of its range")
                 run_logger().info("step %d tried %s", released["step"], in_short(released))
     return len(opened.tasks)
 

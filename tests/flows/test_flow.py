@@ -154,7 +154,9 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     assert run.name == f"trial · 1: {outcome_of(account, tuned.result.release)}"
     assert set(run.tags) == {"dataset: people", f"method: {kind}", f"folder: {here.name}"}
     assert run.state.message == one_line(tuned.result)
-    assert re.fullmatch(r"(\w+ -?[\d.e+-]+|no score), ε [\d.]+ \([\d.]+ left\)", run.name.partition(": ")[2]), run.name
+    assert re.fullmatch(r"(\w+ -?[\d.e+-]+|no score), ε [\d.]+ \([\d.]+ left\)", run.name.partition(": ")[2]), (
+        run.name
+    )
     assert not [line for line in logs(run) if line.startswith(("Finished in state", "Created", "Beginning task"))]
     names = sorted(stem(task.name) for task in task_runs(run))
     study = resolve(StudySpec.from_dict(with_method(tables, kind)))
@@ -203,7 +205,7 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     assert [task.name for task in stepwise] == [a + b for a, b in zip_longest(numbered, points, fillvalue="")]
     before_each = [stem(tasks[task.task_inputs["study"][0].id].name) for task in stepwise]
     assert before_each == ["reserve the budget", *["search step"] * (steps - 1)]  # a chain
-    told = [message for message in logs(run) if "released" in message]
+    told = [message for message in logs(run) if " tried lambda = " in message]
     assert len(told) == (steps if study.method.shows_all else 0)  # of a private path nothing is told
     stepped = client.get_metric_history(tuned.tracked.run_id, "trajectory/score")
     assert [point.value for point in stepped] == [p["score"] for p in release.value.get("trajectory", [])]
