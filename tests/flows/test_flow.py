@@ -208,7 +208,9 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     told = [message for message in logs(run) if " tried lambda = " in message]
     assert len(told) == (steps if study.method.shows_all else 0)  # of a private path nothing is told
     stepped = client.get_metric_history(tuned.tracked.run_id, "trajectory/score")
-    assert [point.value for point in stepped] == [p["score"] for p in release.value.get("trajectory", [])]
+    assert [point.value for point in stepped] == [
+        float(f"{p['score']:.4g}") for p in release.value.get("trajectory", [])
+    ]
     stored = json.loads(next(Path("mlruns/artifacts").rglob("release.json")).read_text())
     assert stored == release.to_json()
     assert list(Path("mlruns/artifacts").rglob("plots/*.png"))
