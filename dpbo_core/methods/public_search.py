@@ -23,11 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.methods.problem import Problem, PublicSearch
-from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scoring.paired import Pairing
-from dpbo_core.search.candidates import sobol_subset
-from dpbo_core.search.kernels import Matern52, kernel_named
-from dpbo_core.search.posterior import JITTER, Posterior
+from dpbo_core.models.integer_sums import GRID, Pairing
+from dpbo_core.search.gp import JITTER, Matern52, Posterior, kernel_named
+from dpbo_core.search.search_space import sobol_subset
 
 REFIT_GROWTH = 1.3  # the kernel is fitted again when so many times more is known
 NOISE_VARIANCE = 1e-4  # of the standardised score: folds agree about a candidate to about a hundredth

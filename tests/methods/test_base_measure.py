@@ -16,11 +16,10 @@ from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.public import Public
 from dpbo_core.methods.public_search import FLOOR, base_measure, public_differences, search_on_public_data
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.scores.accuracy import Correct
-from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.search.candidates import grid
-from dpbo_core.search.search_space import Real, SearchSpace
+from dpbo_core.search.search_space import Real, SearchSpace, grid
 from dpbo_core.theorems.mckenna_sheldon_2020 import selection_scale
 
 LINE = SearchSpace({"x": Real(0.0, 1.0)})

@@ -10,11 +10,9 @@ from worlds import Named, at_length
 
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.public_search import doubt, pairing, public_differences, search_on_public_data
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID, stretched
 from dpbo_core.models.scoring.in_memory import exact_totals
-from dpbo_core.models.scoring.paired import stretched
-from dpbo_core.search.candidates import grid
-from dpbo_core.search.search_space import Real, SearchSpace
+from dpbo_core.search.search_space import Real, SearchSpace, grid
 from dpbo_core.study import StudySpec, data_split
 
 STEPS = st.integers(0, GRID)

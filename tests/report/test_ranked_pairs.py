@@ -23,8 +23,8 @@ from dpbo_core.report.evaluated_model import ComparedModel
 from dpbo_core.report.histogram_cells import PersonCells
 from dpbo_core.report.ranked_pairs import PairCounter, moved_by_a_unit, person_weight
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.final_training import FinalModel
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import run_study
 
