@@ -39,8 +39,8 @@ MODELS_NOTE = (
     "**champion**, version {champion}, is in use.{newer} Scores whose intervals overlap may differ by noise alone."
 )
 NEWER_NOTE = (
-    " **newest**, version {newest}, has not been found better. This compares them, and makes it the champion if it "
-    "is: `dpbo evaluate STUDY.toml --against models:/{name}@champion --register`."
+    " **newest** is version {newest}, which no comparison has found better. This compares them, and makes it the "
+    "champion if it is: `dpbo evaluate STUDY.toml --against models:/{name}@champion --register`."
 )
 REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
 

@@ -247,9 +247,9 @@ def draw_posterior(release: Release) -> "Figure | None":
     if cut is None:
         return None
     figure, axes = _sheet()
-    axes.fill_between(
-        cut.grid, cut.mean - cut.half_width, cut.mean + cut.half_width, color=CHOICE, alpha=0.15, lw=0
-    )
+    most = release.facts.get("score_range", math.inf)
+    low_band, high_band = (np.clip(cut.mean + sign * cut.half_width, 0.0, most) for sign in (-1.0, 1.0))
+    axes.fill_between(cut.grid, low_band, high_band, color=CHOICE, alpha=0.15, lw=0)
     axes.plot(cut.grid, cut.mean, color=CHOICE, label="expected true score, 90% band")
     points = release.value["trajectory"]
     values = [point["hyperparameters"][cut.axis] for point in points]

@@ -40,7 +40,7 @@ from dpbo_core.study.tuning import run_study
 LEFT = ("budget/spent", "budget/left")
 SCORES = ("sigmoid", "score/low", "score/high", "score/constant")  # by edition, in the metric's own unit
 CHARTED = {  # where the metric is the score itself; in every method a name means the same
-    *(*SCORES, *LEFT, "trajectory/score"),
+    *(*SCORES, *LEFT, "trajectory/noised_score"),
 }
 
 
@@ -116,7 +116,7 @@ def test_every_number_is_the_releases_own(two):
     assert tags["mlflow.experimentKind"] == "custom_model_development"
     columns = json.loads(tags["mlflow.sharedViewState.dpbo"])["selectedColumns"]
     assert {"metrics.`sigmoid`", "metrics.`budget/left`", "params.`epsilon`", "params.`lambda`"} <= {*columns}
-    history = client.get_metric_history(run.info.run_id, "trajectory/score")
+    history = client.get_metric_history(run.info.run_id, "trajectory/noised_score")
     drawn = [float(f"{point['score']:.4g}") for point in release.value["trajectory"]]
     assert [(one.step, one.value) for one in history] == list(enumerate(drawn, start=1))
     note = client.get_experiment(run.info.experiment_id).tags["mlflow.note.content"]
@@ -178,7 +178,7 @@ def test_a_run_opens_with_the_certificate_in_short(shown):
     assert f"{release.guarantee.in_words()} {guess(release)}" in text
     spent = f"ε {run.data.metrics['budget/spent']:.4g} of 3 spent"
     assert f"{spent}, " in text
-    assert "all counted together at δ = 1e-05 (the ε of its releases sum to 1)" in text
+    assert "all draws together cost less than the ε stated (1 so far), at δ = 1e-05" in text
     assert f'load_model("runs:/{run.info.run_id}/model")' in text
     assert f'href="get-artifact?path=release.html&amp;run_uuid={run.info.run_id}"' in note
     assert f'src="get-artifact?path=plots%2Ftrajectory.png&amp;run_uuid={run.info.run_id}"' in note

@@ -44,7 +44,7 @@ def test_a_tune_that_registers_its_model_is_the_newest_and_the_first_one_is_the_
     assert (version_of(client, "champion"), version_of(client, "newest")) == ("1", "2")
     assert client.get_model_version("trial", "1").tags["dpbo.champion"] == "the first one"
     assert "dpbo.champion" not in client.get_model_version("trial", "2").tags
-    asked = "newest**, version 2, has not been found better"
+    asked = "**newest** is version 2, which no comparison has found better"
     assert asked in client.get_registered_model("trial").description
     client.set_registered_model_alias("trial", "champion", "2")  # by its owner
     shown(method="public", registered=True)  # again: nothing moves, nothing twice
