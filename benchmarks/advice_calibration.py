@@ -40,11 +40,10 @@ from dpbo_core.methods.private_grid import SIMULATED_SHARE, PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.problem import Problem
 from dpbo_core.methods.public import Public
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.scores.accuracy import Accuracy
-from dpbo_core.models.scores.grid import GRID
-from dpbo_core.search.candidates import sobol
-from dpbo_core.search.kernels import Matern52
-from dpbo_core.search.search_space import Real, SearchSpace
+from dpbo_core.search.gp import Matern52
+from dpbo_core.search.search_space import Real, SearchSpace, sobol
 from dpbo_core.study import EstimatorSection, SearchSection
 
 N, SIZES = 256, (16, 64, 256, 1_024)  # SIZES: of Λ, where all of it is scored

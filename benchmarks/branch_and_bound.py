@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dpbo_core.search.acquisition import UCB, BayesianSearch
+from dpbo_core.search.bo import UCB, BayesianSearch
 from dpbo_core.search.branch_and_bound import BranchAndBound
-from dpbo_core.search.kernels import SquaredExponential
-from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.gp import Posterior, SquaredExponential
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "branch_and_bound.png"
 T, SAMPLES, NOISE = 60, 20, 0.1

@@ -23,12 +23,12 @@ from benchmarks.rows import Row, main
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.problem import Problem
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.privacy.release import Release
-from dpbo_core.search.candidates import EarlierEdition
-from dpbo_core.search.kernels import Matern52
+from dpbo_core.search.gp import Matern52
+from dpbo_core.search.search_space import EarlierEdition
 from dpbo_core.study import StudySpec
-from dpbo_core.study.learning import MAX_EDITIONS, edition_of, places_in
+from dpbo_core.study.editions import MAX_EDITIONS, edition_of, places_in
 from dpbo_core.study.resolve import problem_of
 
 EDITIONS, CHANGED, REPETITIONS = 12, 7, 24

@@ -45,7 +45,7 @@ from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study, run_study
 from dpbo_core.theorems import srinivas_2010

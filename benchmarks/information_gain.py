@@ -10,8 +10,7 @@ from functools import partial
 from benchmarks.rows import Row, main, spread_row
 from benchmarks.timing import in_turn, ratio
 from benchmarks.workloads import KERNELS, NOISE, W1, W2, W3, W4, Workload, ours
-from dpbo_core.search.kernels import Kernel, Matern52
-from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.gp import Kernel, Matern52, Posterior
 from dpbo_core.theorems import srinivas_2010
 
 REPETITIONS = {"W1": 7, "W2": 7, "W3": 5, "W4": 5}

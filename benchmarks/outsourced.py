@@ -75,7 +75,7 @@ def branin(X: Any) -> Task:
     f = (f.mean() - f) / f.std()
     from scipy.stats import multivariate_normal
 
-    from dpbo_core.search.kernels import SquaredExponential
+    from dpbo_core.search.gp import SquaredExponential
 
     some = np.random.default_rng(0).choice(len(X), 200, replace=False)
     tried = np.geomspace(2.0, 20.0, 20)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from benchmarks.workloads import LENGTHSCALE, NOISE
-from dpbo_core.search.kernels import Kernel, Matern52
+from dpbo_core.search.gp import Kernel, Matern52
 
 Step = Callable[[int], Any]  # t → posterior mean (N,)
 

@@ -19,10 +19,10 @@ from benchmarks.timing import Spread, in_turn
 from dpbo_core.data import Encoded
 from dpbo_core.data.people import surplus_mask
 from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.brier import Brier
-from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.models.scoring.persons import PersonObjective, Persons
 from dpbo_core.privacy.sensitive import Sensitive

@@ -23,14 +23,13 @@ from dpbo_core.methods.pair_bounds import NoiseTail
 from dpbo_core.methods.pair_draws import SHARE_OF_PAIRS, on_grid
 from dpbo_core.methods.problem import PublicSearch
 from dpbo_core.methods.public_search import head_start
-from dpbo_core.models.aggregates import PairCount
 from dpbo_core.models.estimator_trainer import EstimatorTrainer, with_cells
 from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.integer_sums import GRID, PairCount, to_grid
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.brier import Brier
-from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.kinds import pairs_of
 from dpbo_core.models.scores.log_loss import LogLoss
-from dpbo_core.models.scores.pairs import pairs_of
 from dpbo_core.models.scores.roc_auc import RocAuc
 
 SPLITS, DRAWS, PUBLIC = 10, 400, 5_000

@@ -19,7 +19,7 @@ from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.estimators import Model
-from dpbo_core.models.linear_trainer import LinearTrainer
+from dpbo_core.models.linear.fit import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.models.scoring.in_memory import Objective, Scorer
 from dpbo_core.privacy.sensitive import Sensitive

@@ -41,7 +41,7 @@ from benchmarks.timing import in_turn, ratio
 from dpbo_core import data
 from dpbo_core.data import Encoded, Preprocessing, table_of
 from dpbo_core.data.addresses import list_parts
-from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.models.estimators import fitted
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.scores.accuracy import Correct

@@ -23,9 +23,9 @@ from benchmarks.workloads import ALL, KERNELS, W1, W2, W3, W4, Workload, ours
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods.contract import Draws
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.privacy.amounts import spent_units
-from dpbo_core.search.kernels import Kernel, Matern52
+from dpbo_core.search.gp import Kernel, Matern52
 
 REPETITIONS = {"W1": 7, "W2": 5, "W3": 5, "W4": 3}
 SAMPLED = {"W1": 50, "W2": 25, "W3": 10, "W4": 5}  # steps of a peer that are timed

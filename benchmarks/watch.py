@@ -15,7 +15,7 @@ import numpy as np
 
 from dpbo.features.watch.power import YEAR, Noise, alarms
 from dpbo.features.watch.terms import MeanMeasure, Terms
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 
 SEED, PEOPLE, FALL, EPSILON, FALSE = 47, 1_000, 0.02, 1.0, 0.05
 WATCHES = (  # name, tables, records of one person in a pool, within how many days

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.acquisition import UCB, BayesianSearch
-from dpbo_core.search.kernels import Kernel, Matern52, SquaredExponential
-from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.bo import UCB, BayesianSearch
+from dpbo_core.search.gp import Kernel, Matern52, Posterior, SquaredExponential
 
 NOISE = 1e-2
 LENGTHSCALE = 0.3

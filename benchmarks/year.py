@@ -41,8 +41,8 @@ from dpbo_core.ledger.accounting.forecast import Forecast, forecast
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.report.evaluation import evaluate_study
 from dpbo_core.study import StudySpec, WatchSection
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.preconditions import approve_study
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study, run_study
 

@@ -44,9 +44,8 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import TIME_FIELDS, fields_of, filled_at
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import IfUseless, QueryContext
-from dpbo_core.study.query import PrivateQuery, together
-from dpbo_core.study.schedule import planned_for_schedule
+from dpbo_core.study.editions import planned_for_schedule
+from dpbo_core.study.query import IfUseless, PrivateQuery, QueryContext, together
 from dpbo_core.study.spec import changed_study, read_study
 
 if TYPE_CHECKING:

@@ -41,11 +41,10 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import is_pattern
 from dpbo_core.report.study_price import price_of
 from dpbo_core.study import StudySpec
+from dpbo_core.study.editions import planned_for_schedule
 from dpbo_core.study.preconditions import approve_study, check_step_times, refuse_beside
-from dpbo_core.study.public_advice import useless_study
 from dpbo_core.study.resolve import plan_study, resolve
-from dpbo_core.study.run import Run
-from dpbo_core.study.schedule import planned_for_schedule
+from dpbo_core.study.run import Run, useless_study
 from dpbo_core.study.spec import read_study, study_digest
 
 if TYPE_CHECKING:

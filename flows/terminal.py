@@ -309,7 +309,7 @@ def step_in_words(released: "Released", deviation: float | None) -> str:
     """A released step in a line: its number, hyperparameters, private score and, with `deviation`, 90% interval."""
     score = "no score" if released["score"] is None else f"{released['score']:.4f}"
     if deviation is not None and released["score"] is not None:
-        from dpbo_core.search.score_map import NORMAL_90
+        from dpbo_core.search.estimates import NORMAL_90
 
         half = NORMAL_90 * deviation
         score += f"   {released['score'] - half:.4f} to {released['score'] + half:.4f}"

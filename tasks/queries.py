@@ -8,7 +8,7 @@ from dpbo.tasks.policies import private_task
 from dpbo_core.errors import BudgetRefused
 from dpbo_core.report.comparison import OpenComparison
 from dpbo_core.report.evaluation import EvaluationResult, OpenEvaluation, open_evaluation
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
 
 

@@ -21,10 +21,9 @@ from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.methods.contract import Released
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.final_training import FinalModel
 from dpbo_core.study.precomputed import PublicWork
-from dpbo_core.study.query import PrivateQuery
+from dpbo_core.study.query import PrivateQuery, QueryContext
 from dpbo_core.study.tuning import ReadyStudy, ReplayedStudy, StudyRun
 
 

@@ -9,7 +9,7 @@ from pages import ROOT
 
 from dpbo.flows.cli.app import ALL_COMMANDS, FEATURE_COMMANDS, OWN_COMMANDS
 from dpbo_core.methods import EXCHANGES, METHODS
-from dpbo_core.models.scores.declared import FUNCTION
+from dpbo_core.models.scores.kinds import FUNCTION
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.study import StudySpec
 from dpbo_core.study.resolve import plan_study

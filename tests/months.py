@@ -7,7 +7,7 @@ from unittest.mock import patch
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.report.evaluation import open_evaluation
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpbo_core.data import Preprocessing, read_table, table_of
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.data.people import read_people
-from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory
-from dpbo_core.models.linear_trainer import LinearTrainer
+from dpbo_core.models.linear.fit import LinearTrainer
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.models.scoring.persons import PersonObjective, Persons

@@ -11,12 +11,10 @@ from dpbo_core.errors import DpboError
 from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.methods import method_named
 from dpbo_core.methods.problem import Problem
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID, stretched
 from dpbo_core.models.scores.sigmoid import Sigmoid
-from dpbo_core.models.scoring.paired import stretched
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.search.candidates import grid
-from dpbo_core.search.search_space import Real, SearchSpace
+from dpbo_core.search.search_space import Real, SearchSpace, grid
 from dpbo_core.study import LinearSection, SearchSection
 from dpbo_core.study.named_score import score_of
 

@@ -30,13 +30,12 @@ from scipy.stats import rankdata
 from benchmarks.compare.tasks import ScoreTable, TableTrainer
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.problem import Problem
+from dpbo_core.models.integer_sums import GRID, to_grid
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
-from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.roc_auc import RocAuc
 from dpbo_core.models.scores.union import Score
-from dpbo_core.search.candidates import CandidateSet
-from dpbo_core.search.search_space import Categorical, SearchSpace
+from dpbo_core.search.search_space import CandidateSet, Categorical, SearchSpace
 from dpbo_core.study import EstimatorSection, SearchSection
 
 ARRAYS = ("scores", "public_scores", "candidates", "score_range")

@@ -33,9 +33,8 @@ from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.release import Spend
-from dpbo_core.search.acquisition import UCB, BayesianSearch
-from dpbo_core.search.kernels import Matern52, typical_lengthscale
-from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.bo import UCB, BayesianSearch
+from dpbo_core.search.gp import Matern52, Posterior, typical_lengthscale
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from dpbo_core.data import Encoded, bundled
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory
-from dpbo_core.models.scorable import ScorableModel
-from dpbo_core.models.scoring.paired import stretched
+from dpbo_core.models.integer_sums import stretched
+from dpbo_core.models.scoring.in_memory import ScorableModel
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.search.search_space import Value
 from dpbo_core.study import StudySpec, data_split

@@ -23,9 +23,8 @@ from benchmarks.papers.cells import ROOT
 from dpbo.features.private_training.dp_sgd import DpSgd
 from dpbo_core.data import Preprocessing, bundled
 from dpbo_core.mechanisms.noise import InjectedNoise
-from dpbo_core.search.kernels import kernel_named
+from dpbo_core.search.gp import Posterior, kernel_named
 from dpbo_core.search.likelihood import fit
-from dpbo_core.search.posterior import Posterior
 
 EPOCHS, BATCH, REPEATS = 10, 4, 5  # of the white box
 SIGMAS = (0.55, 0.6, 0.72, 0.86)  # noise multipliers at which the 16 × 20 grid is trained

@@ -23,8 +23,7 @@ from dpbo.features.private_training.dp_sgd import DpSgd
 from dpbo_core.mechanisms.repeat_and_select import selection_epsilon
 from dpbo_core.mechanisms.trial_cost import TrialCost
 from dpbo_core.search.adaptive_sampling import GaussianProcessSampler
-from dpbo_core.search.kernels import kernel_named
-from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.gp import Posterior, kernel_named
 from dpbo_core.theorems import wang_2023
 from dpbo_core.theorems.event_price import least_noise
 from dpbo_core.theorems.trial_counts import TruncatedNegativeBinomial

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.scores.declared import Declared
-from dpbo_core.models.scores.record import RecordScore, Scores, Verb
+from dpbo_core.models.scores.kinds import Declared, RecordScore, Scores, Verb
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from dpbo_core.data import read_header, read_table
-from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.reservation import QueryKey
 from dpbo_core.ledger.sources import file_source

@@ -18,9 +18,8 @@ from typing import BinaryIO
 import numpy as np
 
 from dpbo_core.data.fetched import FileContents
-from dpbo_core.data.header import Header, column_names
+from dpbo_core.data.header import SENSITIVE_FILE, Header, ReadMode, column_names
 from dpbo_core.data.raw_cells import FIELD_LIMIT, as_cells, text_cell
-from dpbo_core.data.read_mode import SENSITIVE_FILE, ReadMode
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, joined, text_column
 from dpbo_core.errors import StudyInvalid

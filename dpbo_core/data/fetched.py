@@ -21,8 +21,7 @@ import numpy as np
 
 from dpbo_core.data.addresses import POSTGRESQL, FolderAddress, ObjectAddress, Place, QueryAddress, RowGroup
 from dpbo_core.data.checked_file import CheckedFile
-from dpbo_core.data.header import Header, column_names
-from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.data.header import SENSITIVE_FILE, Header, column_names
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import value_column, written_column
 from dpbo_core.errors import StudyInvalid

@@ -4,12 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dpbo_core.data.addresses import ObjectAddress, Place, QueryAddress, RowGroup
+from dpbo_core.data.addresses import FORMATS, NEITHER_FORMAT, ObjectAddress, Place, QueryAddress, RowGroup
 from dpbo_core.data.checked_file import CheckedFile
 from dpbo_core.data.fetched import Contents, QueryRows, StoredObject, fetched, object_header, query_header
-from dpbo_core.data.file_formats import FORMATS, NEITHER_FORMAT
-from dpbo_core.data.header import Header, missing_file_error
-from dpbo_core.data.read_mode import ReadMode
+from dpbo_core.data.header import Header, ReadMode, missing_file_error
 from dpbo_core.data.table import Table, of_one_type
 from dpbo_core.errors import StudyInvalid
 

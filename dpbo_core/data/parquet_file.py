@@ -19,9 +19,8 @@ import numpy as np
 from dpbo_core.data.addresses import RowGroup
 from dpbo_core.data.checked_file import CheckedFile
 from dpbo_core.data.fetched import StoredObject
-from dpbo_core.data.header import Header, column_names
+from dpbo_core.data.header import Header, ReadMode, column_names
 from dpbo_core.data.raw_cells import UNREADABLE_CELL, Cells, arrow_times, as_cells, cells_of
-from dpbo_core.data.read_mode import ReadMode
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import Column, Value, canonical_text, joined, value_column, written_column, written_text
 from dpbo_core.errors import Sealed, StudyInvalid

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.addresses import FORMATS
 from dpbo_core.data.fetched import Contents, QueryRows
-from dpbo_core.data.file_formats import FORMATS
 from dpbo_core.data.values import GAP_TEXTS, plain_value
 
 Person = str | None

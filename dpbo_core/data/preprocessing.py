@@ -17,12 +17,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.features import Category, Feature, Missing, Number, check_targets, class_labels, fit_feature
-from dpbo_core.data.header import check_columns, check_target, column_count_text
+from dpbo_core.data.features import (
+    Category,
+    Feature,
+    Fill,
+    Missing,
+    Number,
+    Records,
+    Scaling,
+    check_targets,
+    class_labels,
+    clipped_rows,
+    fit_feature,
+    norms,
+    scaled_rows,
+)
+from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE, check_columns, check_target, column_count_text
 from dpbo_core.data.named_columns import UNCONVERTIBLE, NamedColumn, data_frame, fit_columns, refuse_unreadable
-from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table import Encoded, Table
-from dpbo_core.data.unit_ball import Fill, Records, Scaling, clipped_rows, norms, scaled_rows
 from dpbo_core.data.values import Value, canonical_text, numbers, positions, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
 

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.header import ReadMode
 from dpbo_core.data.raw_cells import Cells, as_cells, cell_of
-from dpbo_core.data.read_mode import ReadMode
 from dpbo_core.data.values import Column, is_mixed, public_column, value_column, written_column
 from dpbo_core.errors import StudyInvalid
 

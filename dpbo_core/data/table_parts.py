@@ -17,9 +17,8 @@ from typing import Self
 import numpy as np
 
 from dpbo_core.data.files import read_header, read_table
-from dpbo_core.data.header import check_columns, check_target
+from dpbo_core.data.header import PUBLIC_FILE, check_columns, check_target
 from dpbo_core.data.parquet_file import read_parquet, text_names
-from dpbo_core.data.read_mode import PUBLIC_FILE
 from dpbo_core.data.table import Table, fingerprint
 from dpbo_core.data.values import Column, is_mixed, joined
 from dpbo_core.errors import StudyInvalid

@@ -225,6 +225,9 @@ class StoredEntries(Sequence[Entry]):
     def __hash__(self) -> int:
         return hash((self._dataset, self.state))
 
+    def __repr__(self) -> str:
+        return repr((*self,))
+
     @cached_property
     def _entries(self) -> tuple[Entry, ...]:
         with self._reading() as connection, row_decoding():

@@ -29,7 +29,7 @@ from typing import ClassVar
 from dpbo_core.mechanisms.drawing import check_scale, draw_each, rounded
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_gaussian
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.certified import Worth, ratio
 from dpbo_core.privacy.release import Spend

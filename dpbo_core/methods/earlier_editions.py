@@ -5,10 +5,10 @@ from functools import partial
 
 from dpbo_core.methods.contract import ReleasedScores
 from dpbo_core.privacy.release import Release, step_score
-from dpbo_core.search.averaged import AveragedSearch
-from dpbo_core.search.candidates import EarlierEdition
+from dpbo_core.search.bo import AveragedSearch
+from dpbo_core.search.estimates import NORMAL_90, ScoreMap
 from dpbo_core.search.learning import LearningSearch
-from dpbo_core.search.score_map import NORMAL_90, ScoreMap
+from dpbo_core.search.search_space import EarlierEdition
 
 EQUALITY_TOLERANCE = 1e-9  # relative: two numbers that were computed alike
 

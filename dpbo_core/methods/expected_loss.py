@@ -12,10 +12,10 @@ The table, expected_loss.csv beside this file, is benchmarks/advice_calibration.
 to which the two populations may differ: nobody knows beforehand which it is, so a loss is said as a range about
 them, wide enough to hold nine in ten losses of `benchmarks/shift.py`'s tasks. On tasks held back from it the ranges
 of `FORMS_WITHOUT_MODEL` held fewer (the public best 56%, a trajectory with a public prior 64%, a flat one's end
-18%): "unknown" stands for them. A base measure's, which "auto" takes, held 92% of 120 cells and 91% of 360 splits
-(`benchmarks/misleading.py`, seed 1892963621), though the table was simulated with an earlier base measure: most
-others lost less. Between its nodes log r and log e are linear in log d, log N′, log n and log m̃; beyond them the
-nearest node speaks, except that e goes on as 1/m̃.
+18%): "unknown" stands for them. A base measure's, which "auto" takes, held 89% and 94% of 120 cells, and 86% and
+91% of 360 splits (`benchmarks/misleading.py`, seeds 1413263372 and 1892963621): most others lost less. Between its
+nodes log r and log e are linear in log d, log N′, log n and log m̃; beyond them the nearest node speaks, except that
+e goes on as 1/m̃.
 """
 
 import csv

@@ -37,15 +37,15 @@ from dpbo_core.mechanisms.noise import Noise
 from dpbo_core.methods import kusner_pricing as pricing
 from dpbo_core.methods.contract import Outlook, laplace_caption, make_release
 from dpbo_core.methods.problem import Problem, stated_kernel
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.certified import MEAN_RELATIONS, CertificateRules, one_record_moves
 from dpbo_core.privacy.guarantee import DE_FREITAS_CONSTANTS, GP_PRIOR, Evidence
 from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.search.acquisition import UCB, Acquisition, BayesianSearch, acquisition_named
+from dpbo_core.search.bo import UCB, Acquisition, BayesianSearch, acquisition_named
 from dpbo_core.search.branch_and_bound import JITTER, BranchAndBound
-from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.gp import Posterior
 from dpbo_core.theorems import kusner_2015, srinivas_2010
 
 

@@ -33,12 +33,12 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism
 from dpbo_core.methods.contract import Draws, Method, guarantee_of, split_delta, split_epsilon
 from dpbo_core.methods.problem import Problem
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.privacy.amounts import from_units, spent_units
 from dpbo_core.privacy.certified import only_shows, score_range
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.release import Release, Spend
-from dpbo_core.search.score_map import ScoreMap
+from dpbo_core.search.estimates import ScoreMap
 from dpbo_core.theorems import kusner_2015
 from dpbo_core.theorems.kusner_2015 import Calibration
 

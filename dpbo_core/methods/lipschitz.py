@@ -41,19 +41,18 @@ from dpbo_core.methods.contract import (
     split_epsilon,
 )
 from dpbo_core.methods.problem import Problem, stated_kernel
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.linear.losses import default_tolerance, initial_loss
-from dpbo_core.models.scorable import ScorableModel
-from dpbo_core.models.scores.declared import Numbers
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.scores.kinds import Numbers
 from dpbo_core.models.scores.union import SCORES
-from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_per_pass
+from dpbo_core.models.scoring.in_memory import ScorableModel, Scorer, evaluate_all, models_per_pass
 from dpbo_core.privacy.certified import MEAN_RELATIONS, CertificateRules, only_shows
 from dpbo_core.privacy.guarantee import STEP_TIMES_HIDDEN, Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.search.acquisition import BayesianSearch, acquisition_named
-from dpbo_core.search.posterior import Posterior
-from dpbo_core.search.score_map import CENTRE, SPREAD, ScoreMap
+from dpbo_core.search.bo import BayesianSearch, acquisition_named
+from dpbo_core.search.estimates import CENTRE, SPREAD, ScoreMap
+from dpbo_core.search.gp import Posterior
 from dpbo_core.theorems import kusner_2015
 from dpbo_core.theorems.kusner_2015 import Calibration
 

@@ -2,7 +2,7 @@
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| C₂, D | — | pairs ranked right, and all pairs, in half pairs (`models.aggregates`) | integers |
+| C₂, D | — | pairs ranked right, and all pairs, in half pairs (`models.integer_sums`) | integers |
 | D̂ | `drawn` | D with noise | integer |
 | r | `beside` | a PUBLIC guess of the AUC, to the nearest 2⁻¹⁶ | scalar |
 | B | — | C₂ − ⌊rD⌋, which is what is drawn for a score | integer |
@@ -25,7 +25,7 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.pair_bounds import NoiseTail, auc_interval, bounds_of_count, bounds_of_pairs
 from dpbo_core.methods.problem import Problem
-from dpbo_core.models.aggregates import LEAST_NOISE_SHARE, PairCount
+from dpbo_core.models.integer_sums import LEAST_NOISE_SHARE, PairCount
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.models.scoring.in_memory import SHARES_PER_MODEL, shifted
 from dpbo_core.privacy.certified import MEAN_RELATIONS, counted_of_one, one_record_moves

@@ -55,15 +55,13 @@ from dpbo_core.methods.public_search import (
     public_shortlist,
     search_on_public_data,
 )
-from dpbo_core.models.scorable import ScorableModel
-from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, models_per_pass
-from dpbo_core.models.scoring.paired import Pairing
+from dpbo_core.models.integer_sums import GRID, Pairing
+from dpbo_core.models.scoring.in_memory import ScorableModel, Scorer, evaluate_all, models_per_pass
 from dpbo_core.privacy.certified import CertificateRules, only_shows
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
-from dpbo_core.search.candidates import sobol_subset
+from dpbo_core.search.search_space import sobol_subset
 from dpbo_core.theorems.mckenna_sheldon_2020 import theorem_2_expected_error
 
 NOISY_MAXIMUM = "the noisy maximum with its lead (Ding et al. 2019)"

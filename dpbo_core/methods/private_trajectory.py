@@ -69,9 +69,8 @@ from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PrivacyPlan, Release, Spend, step_score
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.search import DEFAULT_N_STEPS
-from dpbo_core.search.acquisition import acquisition_named
-from dpbo_core.search.averaged import AveragedSearch, SearchDomain, prior_of
-from dpbo_core.search.score_map import CENTRE, SPREAD, ScoreMap
+from dpbo_core.search.bo import AveragedSearch, SearchDomain, acquisition_named, prior_of
+from dpbo_core.search.estimates import CENTRE, SPREAD, ScoreMap
 
 if TYPE_CHECKING:
     from dpbo_core.mechanisms.exponential import PrivateSelection

@@ -22,13 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.aggregates import Aggregate, MeanOfRecords, PairCount
-from dpbo_core.models.scores.pairs import PairScore
+from dpbo_core.models.integer_sums import Aggregate, MeanOfRecords, PairCount
+from dpbo_core.models.scores.kinds import PairScore
 from dpbo_core.models.scores.union import Score
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
-from dpbo_core.search.candidates import CandidateSet, EarlierEdition
-from dpbo_core.search.kernels import Kernel, kernel_named
-from dpbo_core.search.search_space import Value
+from dpbo_core.search.gp import Kernel, kernel_named
+from dpbo_core.search.search_space import CandidateSet, EarlierEdition, Value
 
 if TYPE_CHECKING:
     from dpbo_core.methods.contract import Method

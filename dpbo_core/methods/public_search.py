@@ -23,11 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.methods.problem import Problem, PublicSearch
-from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scoring.paired import Pairing
-from dpbo_core.search.candidates import sobol_subset
-from dpbo_core.search.kernels import Matern52, kernel_named
-from dpbo_core.search.posterior import JITTER, Posterior
+from dpbo_core.models.integer_sums import GRID, Pairing
+from dpbo_core.search.gp import JITTER, Matern52, Posterior, kernel_named
+from dpbo_core.search.search_space import sobol_subset
 
 REFIT_GROWTH = 1.3  # the kernel is fitted again when so many times more is known
 NOISE_VARIANCE = 1e-4  # of the standardised score: folds agree about a candidate to about a hundredth
@@ -39,10 +37,10 @@ COMPARISON_DIGITS = 9  # what is compared is rounded, so that equals stay equal 
 ERROR_SHARE = 0.5  # of the squared standard error, for candidates are scored on the same public records
 PAIRED_SHIFT = 0.003  # of the score's range: what two populations differ by in the difference of two candidates
 TAIL = 4.0  # of the base measure: between 2, which misleads less, and an exponential law, which helps more
-FLOOR = 0.002  # share of the base measure that is uniform: no head start exceeds log N + log 500 noise scales
+FLOOR = 0.02  # share of the base measure that is uniform: no head start exceeds log N + log 50 noise scales
 N_PAIRED_CANDIDATES = 16  # candidates whose records' scores are compared with those of the best
 BOUND_SHARES = (0.9, 0.98, 0.995, 0.999, 1.0)  # shares of those differences that a bound may keep
-MIN_PAIRING_NOISE = 0.05  # doubts: noise below which scores are not paired
+MIN_PAIRING_NOISE = 0.1  # doubts: noise below which scores are not paired
 DOUBT_LENGTHSCALE = 0.3  # times √d: over what distance that difference changes
 
 Differences = dict[int, NDArray[np.int64]]
@@ -139,11 +137,11 @@ def base_measure(
 ) -> NDArray[np.float64]:
     """Return public weights of the listed candidates for a private choice, (n,): each at least FLOOR/n.
 
-    They are ∝ (1 + ν(p⁺ − p)/4e²)⁻⁴, mixed with a uniform share of 1/500, where p are the public scores and p⁺ the
+    They are ∝ (1 + ν(p⁺ − p)/4e²)⁻⁴, mixed with a uniform share of 1/50, where p are the public scores and p⁺ the
     best of them. `noise_scale` ν is in units of the score, and `apart` is what `public_differences` returns.
 
     For small differences the choice averages the private and the public score by their precision, so where noise is
-    large the public score decides. A candidate is never handicapped by more than log N + log 500 noise scales.
+    large the public score decides. A candidate is never handicapped by more than log N + log 50 noise scales.
 
     Privacy: no record changes a weight. So the sums with a head start have the sensitivity of the sums, and the
     choice among them has the same ε. Utility: with probability at least 1 − e^−t the choice is at most
@@ -198,7 +196,8 @@ def pairing(
 
     A small bound means less noise but biases the mean difference of heavy-tailed scores. The bound with the least
     sum of noise and bias is taken, measured on public records between the candidates that are best there. If noise
-    is small beside the error of the public scores there is little to gain, and the result is None.
+    is small beside the error of the public scores there is little to gain, and a bias that grows where the public
+    set misleads to lose: the result is None.
     """
     if noise_scale < MIN_PAIRING_NOISE * doubt(problem, float(public_search.scores.max())):
         return None

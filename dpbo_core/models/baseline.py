@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.grid import GRID, to_grid
-from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.integer_sums import GRID, to_grid
+from dpbo_core.models.scores.kinds import PairScore, RecordScore
 from dpbo_core.models.scores.union import MarginScore
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.baseline import ConstantAnswer, best_constant, fold_of, one_class
 from dpbo_core.models.estimator_allowlist.inspection import check_listed
 from dpbo_core.models.estimators import MODEL_REMEDY, EstimatorFactory, FittedEstimator
+from dpbo_core.models.integer_sums import GRID, to_grid
 from dpbo_core.models.isolated_estimator import IsolatedEstimator, check_importable, modules_of, pickled_form
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.public_process import numbers_of
@@ -18,9 +19,7 @@ from dpbo_core.models.record_isolation import enforced_prediction
 from dpbo_core.models.rowwise import N_ROWS_OF_SIMILAR_MODEL, N_ROWS_TRIED, check_rowwise
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
-from dpbo_core.models.scores.grid import GRID, to_grid
-from dpbo_core.models.scores.pairs import PAIR_SCORE_REFUSAL, PairScore, auc_of
-from dpbo_core.models.scores.record import RecordScore, Verb
+from dpbo_core.models.scores.kinds import PAIR_SCORE_REFUSAL, PairScore, RecordScore, Verb, auc_of
 
 N_SCALE_ROWS = 4096  # whose decision values say on which scale a model's are
 

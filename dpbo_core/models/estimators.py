@@ -29,15 +29,14 @@ from dpbo_core.data.named_columns import UNCONVERTIBLE, FrameEstimator, NamedCol
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.class_state import foreign_classes, restored
 from dpbo_core.models.import_path import check_names, estimator_class
+from dpbo_core.models.integer_sums import to_grid
 from dpbo_core.models.isolated_estimator import IsolatedEstimator, contained, one_thread
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.order_independent import scores_by_content
 from dpbo_core.models.record_isolation import IsolatedModel
-from dpbo_core.models.scorable import ROWS_PER_BLOCK, ScorableModel, unscorable_reason, usable_mask
-from dpbo_core.models.scores.grid import to_grid
-from dpbo_core.models.scores.pairs import Integers, PairScore, counts
-from dpbo_core.models.scores.record import RecordScore, Verb, shaped
+from dpbo_core.models.scores.kinds import Integers, PairScore, RecordScore, Verb, counts, shaped
 from dpbo_core.models.scores.union import MarginScore, Score
+from dpbo_core.models.scoring.in_memory import ROWS_PER_BLOCK, ScorableModel, unscorable_reason, usable_mask
 from dpbo_core.privacy.sensitive import attempted
 
 MODEL_REMEDY = "correct [model] or the ends of [space]"

@@ -20,9 +20,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.baseline import constant_score
 from dpbo_core.models.estimator_trainer import with_cells
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.scores.grid import GRID, to_grid
-from dpbo_core.models.scores.pairs import PAIR_SCORE_REFUSAL, PairScore, auc_of
-from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.integer_sums import GRID, to_grid
+from dpbo_core.models.scores.kinds import PAIR_SCORE_REFUSAL, PairScore, RecordScore, auc_of
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.kinds import RecordScore
 from dpbo_core.privacy.named_parts import declared, load
 
 # modules that a pickle names → modules that predicting needs

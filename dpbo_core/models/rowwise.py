@@ -15,7 +15,7 @@ from dpbo_core.data.named_columns import extreme_cells
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.isolated_estimator import contained
-from dpbo_core.models.scores.record import Verb, equal
+from dpbo_core.models.scores.kinds import Verb, equal
 
 N_ROWS_TRIED = 64
 N_ROWS_OF_SIMILAR_MODEL = 8  # alone, of a model whose like was tried

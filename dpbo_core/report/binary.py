@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.scores.record import Scores, Verb
+from dpbo_core.models.scores.kinds import Scores, Verb
 from dpbo_core.report import FOUR_COUNTS, THRESHOLD_METRICS
 from dpbo_core.report.binary_bins import (
     AucTies,

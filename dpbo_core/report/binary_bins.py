@@ -33,7 +33,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.scores.record import Verb
+from dpbo_core.models.scores.kinds import Verb
 from dpbo_core.report.report_kind import (
     MAX_USEFUL_ERROR,
     MEAN_ABSOLUTE_DEVIATION,

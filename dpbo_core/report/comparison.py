@@ -19,9 +19,7 @@ from dpbo_core.models.estimator_trainer import with_cells
 from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.predicted import Predicted, PredictedColumns
-from dpbo_core.models.scores.declared import Numbers
-from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.kinds import Numbers, PairScore, RecordScore
 from dpbo_core.models.scores.union import MARGIN_SCORES, RECORD_SCORES, MarginScore, Score
 from dpbo_core.models.scoring.in_memory import resealed
 from dpbo_core.privacy.release import Release
@@ -58,15 +56,14 @@ from dpbo_core.report.request import (
     request_of,
 )
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.data_files import training_table
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.model import ModelSection
 from dpbo_core.study.preconditions import check_accepted
 from dpbo_core.study.public_half import PublicHalf
-from dpbo_core.study.query import PrivateQuery, charged, replay
+from dpbo_core.study.query import PrivateQuery, QueryContext, charged, replay
 from dpbo_core.study.run import Run
 from dpbo_core.study.sections import COLUMN
-from dpbo_core.study.training_set import training_table
 from dpbo_core.study.tuning import ReadyStudy
 
 SKOPS = ".skops"
@@ -202,7 +199,7 @@ class OpenComparison:
         asked = f"{ask.problem.n_averaged:,} {ask.problem.counted} at ε = {ask.epsilon:g}"
         if least >= ask.problem.score_range:
             return f"no difference, from {asked}"
-        often = f"{GUESSED_PSI:.0%} is assumed" if differ is None else f"{differ:.1%} on the public records"
+        often = f"{GUESSED_PSI:.0%}, as is assumed," if differ is None else f"{differ:.1%} on the public records"
         where = f"where the {ask.differing} differ by {often}"
         return f"a difference of {least:.2g} with 80% chance, from {asked}, {where}"
 

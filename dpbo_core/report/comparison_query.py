@@ -28,8 +28,8 @@ from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.contract import Draws
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.estimators import FittedEstimator
-from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scores.pairs import PairScore, check_two_classes
+from dpbo_core.models.integer_sums import GRID
+from dpbo_core.models.scores.kinds import PairScore, check_two_classes
 from dpbo_core.privacy.certified import score_range
 from dpbo_core.privacy.guarantee import PUBLIC_MODELS, ROWWISE_PREDICTIONS, Evidence, Standing
 from dpbo_core.privacy.release import PrivacyPlan, Release

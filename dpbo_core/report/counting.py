@@ -22,8 +22,8 @@ from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.addresses import Part, list_parts, parse_place
 from dpbo_core.data.fetched import Contents, fetched
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.data.people import Person, read_people
-from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import DpboError, Sealed, StudyInvalid
 from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.models.scoring.partitioned import Answer, SerialWorkers, Workers, pieces_of

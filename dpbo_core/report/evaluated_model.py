@@ -28,15 +28,13 @@ from dpbo_core.models.estimator_trainer import EstimatorTrainer, with_cells
 from dpbo_core.models.estimators import FittedEstimator, Scorable
 from dpbo_core.models.final_model.dpbo_served_model import BOOSTER_FILES, ESTIMATOR
 from dpbo_core.models.final_model.storage import NUMBERS, loaded_estimator
-from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
-from dpbo_core.models.linear_trainer import LinearTrainer
+from dpbo_core.models.linear.fit import LinearModel, LinearTrainer, SoftmaxModel
 from dpbo_core.models.record_isolation import enforced_prediction
 from dpbo_core.models.rowwise import check_rowwise
-from dpbo_core.models.scorable import usable_mask
-from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.models.scores.record import RecordScore, Verb
+from dpbo_core.models.scores.kinds import PairScore, RecordScore, Verb
 from dpbo_core.models.scores.regression_error import as_numbers
 from dpbo_core.models.scores.union import Score
+from dpbo_core.models.scoring.in_memory import usable_mask
 from dpbo_core.privacy.release import Release
 from dpbo_core.report.binary import Binary
 from dpbo_core.report.counting import Counter
@@ -45,10 +43,9 @@ from dpbo_core.report.multiclass import MAX_CLASSES, Multiclass
 from dpbo_core.report.regression import Regression
 from dpbo_core.report.report_kind import PublicRecords, ReportKind
 from dpbo_core.study import ModelSection, StudySpec
+from dpbo_core.study.data_files import training_parts, training_table
 from dpbo_core.study.final_training import FinalModel, model_is_public
-from dpbo_core.study.headers import training_parts
 from dpbo_core.study.public_half import PublicHalf, named_map
-from dpbo_core.study.training_set import training_table
 
 LINEAR_VERB: Verb = "decision_function"  # what a linear model's margins stand for
 CELL_KINDS: Mapping[str | None, type[ReportKind]] = {

@@ -41,11 +41,10 @@ from dpbo_core.report.request import (
     unsaved_cost,
 )
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import OS_NOISE, QueryContext
 from dpbo_core.study.data_split import halves_of, identified_sources
 from dpbo_core.study.final_training import FinalModel
 from dpbo_core.study.preconditions import check_accepted, paying_account
-from dpbo_core.study.query import PrivateQuery, charged, replay
+from dpbo_core.study.query import OS_NOISE, PrivateQuery, QueryContext, charged, replay
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import ReplayedStudy, ready_study
 

@@ -41,9 +41,9 @@ from numpy.typing import NDArray
 from dpbo_core.data import Encoded, Preprocessing, Table
 from dpbo_core.data.values import Value, positions, shown
 from dpbo_core.models.estimators import FittedEstimator, Scorable
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
-from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scores.record import RecordScore, Scores, Verb
+from dpbo_core.models.scores.kinds import RecordScore, Scores, Verb
 from dpbo_core.models.scoring.persons import NAME_BYTES, Persons
 
 Integers = NDArray[np.int64]

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.scores.record import Scores
+from dpbo_core.models.scores.kinds import Scores
 from dpbo_core.models.scores.regression_error import as_numbers
 from dpbo_core.report import MULTICLASS_METRICS
 from dpbo_core.report.histogram_cells import HistogramCells

@@ -42,7 +42,7 @@ from dpbo_core.report.histogram_cells import Integers, PersonCells
 
 N_SUMS = 4
 NO_PAIR = 0  # code of a record that is in no pair
-LARGEST_SUM = 60  # binary digits of n²w²
+LARGEST_SUM, LARGEST_MOVE = 58, 44  # binary digits of n²w² and of nw²
 
 
 def moved_by_a_unit(n_units: int, weight: int) -> int:
@@ -51,8 +51,9 @@ def moved_by_a_unit(n_units: int, weight: int) -> int:
 
 
 def person_weight(n_persons: int) -> int:
-    """Return w of a person: the largest power of two, 2²⁴ at most, at which no sum exceeds 64 bits."""
-    return int(2 ** max(0, min(24, LARGEST_SUM // 2 - (max(1, n_persons) - 1).bit_length())))
+    """Return w of a person: a power of two at which no sum exceeds 64 bits, and noise at a small ε none either."""
+    digits = (max(1, n_persons) - 1).bit_length()
+    return int(2 ** max(0, min(LARGEST_SUM // 2 - digits, (LARGEST_MOVE - digits) // 2)))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.scores.record import Scores
+from dpbo_core.models.scores.kinds import Scores
 from dpbo_core.models.scores.regression_error import as_numbers
 from dpbo_core.report.histogram_cells import HistogramCells, class_bins
 from dpbo_core.report.report_kind import (

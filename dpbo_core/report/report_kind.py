@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.scores.record import Verb
+from dpbo_core.models.scores.kinds import Verb
 from dpbo_core.report.histogram_cells import HistogramCells
 
 Reals = NDArray[np.float64]

@@ -42,9 +42,9 @@ from dpbo_core.study import (
     EvaluationSection,
     StudySpec,
 )
+from dpbo_core.study.data_files import left_out
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.final_training import FinalModel
-from dpbo_core.study.headers import left_out
 from dpbo_core.study.preconditions import check_accepted, opening_cap
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.query import PrivateQuery, fingerprint_of, replay

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.gp import Posterior
 
 Vector = NDArray[np.float64]
 Projection = Literal["euclidean", "divergence"]

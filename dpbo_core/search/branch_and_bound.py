@@ -20,8 +20,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.kernels import Kernel
-from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.gp import Kernel, Posterior
 
 JITTER = 1e-10  # added to the diagonal of exact observations; declared, not hidden
 FAILURE_PROBABILITY = 0.01  # probability that some bound of some step fails, if the prior is true

@@ -6,7 +6,7 @@
 | X, ȳ, S | `points`, `values`, `noise` | where, the mean observed there, its KNOWN variance | (u, d), (u,), (u,) |
 | e | `ages` | how many editions ago; 0 is the present | (u,) of integers |
 | h | `guess` | a public guess of the score, centred | (u,) |
-| ℓ, s², a | — | of the kernel, and the trust in the guess, as in `mixture` | scalars |
+| ℓ, s², a | — | of the kernel, and the trust in the guess, as in `estimates` | scalars |
 | q | `DRIFTS` | drift: two editions n apart correlate by e^(−qn) | scalar > 0 |
 | b | `changes` | a change: editions of age b and more have nothing to do with younger ones | integer ≥ 2 |
 | τ², υ² | `offset_deviation`, `LEVEL_DEVIATION` | of the shared level, and of each edition | scalars |
@@ -26,8 +26,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.mixture import TRUST_LEVELS, Components, Prior, correlations, grid_of
-from dpbo_core.search.posterior import JITTER
+from dpbo_core.search.estimates import TRUST_LEVELS, Components, Prior, correlations, grid_of
+from dpbo_core.search.gp import JITTER
 
 DRIFTS = (0.003, 0.02, 0.08, 0.3)
 LEVEL_DEVIATION = 0.1  # υ, on the prior's scale: a fortieth of the score's range

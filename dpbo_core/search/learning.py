@@ -21,10 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.acquisition import Acquisition
-from dpbo_core.search.averaged import SearchDomain, averages
+from dpbo_core.search.bo import Acquisition, SearchDomain, averages
 from dpbo_core.search.drifting import Drifting, Observations, past_observations
-from dpbo_core.search.mixture import KernelMixture, average
+from dpbo_core.search.estimates import KernelMixture, average
 
 FRESH_SHARE = 0.3
 FOLLOWED, MOST_FOLLOWED = 0.95, 16  # candidates are chosen by the heaviest components, up to this weight and number

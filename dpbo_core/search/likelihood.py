@@ -24,8 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.kernels import TYPICAL_LENGTHSCALE, kernel_named
-from dpbo_core.search.posterior import JITTER
+from dpbo_core.search.gp import JITTER, TYPICAL_LENGTHSCALE, kernel_named
 
 
 @dataclass(frozen=True, eq=False)

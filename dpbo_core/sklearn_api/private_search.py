@@ -48,8 +48,8 @@ from dpbo_core.sklearn_api.search_study import (
     two_tables,
 )
 from dpbo_core.study import EvaluationSection
-from dpbo_core.study.context import QueryContext
-from dpbo_core.study.headers import left_out
+from dpbo_core.study.data_files import left_out
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import planning_problem, resolve
 from dpbo_core.study.run import Run
 

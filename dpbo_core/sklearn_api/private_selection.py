@@ -35,12 +35,12 @@ from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.sklearn_api.search_study import described
 from dpbo_core.sklearn_api.tables_in_memory import passed_twice, person_in_memory
 from dpbo_core.study import AxisSection, PredictionTable, SearchSection, StudySpec
-from dpbo_core.study.context import QueryContext
-from dpbo_core.study.headers import check_n_validation, check_person
+from dpbo_core.study.data_files import check_n_validation, check_person
+from dpbo_core.study.data_kinds import CANDIDATE_AXIS
 from dpbo_core.study.model import PREDICTIONS, read_model
 from dpbo_core.study.prediction_half import check_prediction_columns, columns_of, prediction_half
-from dpbo_core.study.public_data import CANDIDATE_AXIS
 from dpbo_core.study.public_half import PublicHalf, sealed_half
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import planning_problem, resolve
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study

@@ -26,9 +26,9 @@ from dpbo_core.report.evaluation import EvaluationResult, open_request
 from dpbo_core.report.histogram_cells import Integers
 from dpbo_core.report.request import EvaluationQuery, request_of_released
 from dpbo_core.sklearn_api.tables_in_memory import FrameSplit
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.precomputed import Precomputed, required_public_scores, required_trainings
 from dpbo_core.study.public_half import PublicHalf
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import ResolvedStudy, planning_problem
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study

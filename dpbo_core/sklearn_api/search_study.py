@@ -24,7 +24,7 @@ from dpbo_core.ledger.sources import Division
 from dpbo_core.methods import method_named
 from dpbo_core.methods.advice import AUTO
 from dpbo_core.models.prototype import Prototype
-from dpbo_core.models.scores.pairs import PairScore
+from dpbo_core.models.scores.kinds import PairScore
 from dpbo_core.sklearn_api.arguments import number_of, sections_of, whole_number_of
 from dpbo_core.sklearn_api.public_encoder import target_name
 from dpbo_core.sklearn_api.row_marks import RowMarks

@@ -25,7 +25,7 @@ from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.sklearn_api.arguments import number_of
 from dpbo_core.sklearn_api.row_marks import RowMarks
 from dpbo_core.study import ModelSection, StudySpec
-from dpbo_core.study.headers import check_n_validation, check_names
+from dpbo_core.study.data_files import check_n_validation, check_names
 from dpbo_core.study.model import read_model
 from dpbo_core.study.public_half import OwnParts, PublicHalf, fitted_half, fitted_map, named_map, sealed_half
 

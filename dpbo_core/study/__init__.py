@@ -4,6 +4,15 @@ Every key a study may hold is a field here; every default is the one shown in th
 a wrong type or an impossible number is a message that names the key and the nearest valid one.
 """
 
+from dpbo_core.study.data_kinds import (
+    BundledData,
+    PersonFiles,
+    PredictionTable,
+    PublicFiles,
+    SensitiveBundled,
+    SensitiveFiles,
+    SensitiveTraining,
+)
 from dpbo_core.study.data_section import DataSection
 from dpbo_core.study.model import (
     EstimatorSection,
@@ -12,7 +21,6 @@ from dpbo_core.study.model import (
     ModelSection,
     PredictionsSection,
 )
-from dpbo_core.study.public_data import BundledData, PersonFiles, PredictionTable, PublicFiles
 from dpbo_core.study.sections import (
     AxisSection,
     BudgetSection,
@@ -22,7 +30,6 @@ from dpbo_core.study.sections import (
     SearchSection,
     WatchSection,
 )
-from dpbo_core.study.sensitive_data import SensitiveBundled, SensitiveFiles, SensitiveTraining
 from dpbo_core.study.spec import StudySpec
 
 __all__ = [

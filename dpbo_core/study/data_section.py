@@ -12,7 +12,7 @@ from dpbo_core.study.section import TUPLE_VALIDATOR, PlainList, Section, checked
 if TYPE_CHECKING:
     from dpbo_core.data import Table
     from dpbo_core.methods.problem import TrainingFacts
-    from dpbo_core.study.public_data import TwoFiles
+    from dpbo_core.study.data_kinds import TwoFiles
     from dpbo_core.study.spec import StudySpec
 
 PREDICTIONS_REFUSAL = (

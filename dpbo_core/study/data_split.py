@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
 from dpbo_core.data.addresses import FolderAddress, Part, list_parquet_files, list_parts, parse_place
-from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
+from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table import joined
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -24,8 +24,17 @@ from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.models.scoring.partitioned import PartitionedObjective, PartReader, Workers, bytes_a_record
 from dpbo_core.study import DataSection, StudySpec
-from dpbo_core.study.context import QueryContext
-from dpbo_core.study.headers import PublicHeader, check_validation, public_header, training_parts
+from dpbo_core.study.data_files import (
+    PublicHeader,
+    TrainingReading,
+    check_validation,
+    fingerprint_with,
+    labelled,
+    named_prototype,
+    public_header,
+    training_digest,
+    training_parts,
+)
 from dpbo_core.study.public_half import (
     OwnParts,
     PublicHalf,
@@ -35,15 +44,9 @@ from dpbo_core.study.public_half import (
     named_map,
     sealed_half,
 )
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import planning_problem
 from dpbo_core.study.trained_models import memory_limit
-from dpbo_core.study.training_set import (
-    TrainingReading,
-    fingerprint_with,
-    labelled,
-    named_prototype,
-    training_digest,
-)
 
 if TYPE_CHECKING:
     from dpbo_core.data.fetched import Contents

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast, get_args
 from pydantic import Field
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.declared import FUNCTION
+from dpbo_core.models.scores.kinds import FUNCTION
 from dpbo_core.models.scores.union import (
     MARGIN_SCORES,
     OF_CLASSES,

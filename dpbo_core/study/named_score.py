@@ -11,9 +11,7 @@ from typing import Any
 from dpbo_core.data.values import public_column, shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.accuracy import ACCURACY
-from dpbo_core.models.scores.declared import Numbers
-from dpbo_core.models.scores.pairs import PairScore, check_two_classes
-from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.kinds import Numbers, PairScore, RecordScore, check_two_classes
 from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
 from dpbo_core.models.scores.union import (
     MARGIN_SCORES,

@@ -33,7 +33,7 @@ from dpbo_core.data.content import point_key
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.problem import Problem, Trainer, check_lengthscale
-from dpbo_core.models.linear_trainer import LinearTrainer
+from dpbo_core.models.linear.fit import LinearTrainer
 from dpbo_core.models.scoring.processes import Processes
 from dpbo_core.privacy.sensitive import attempted
 from dpbo_core.search.search_space import Value

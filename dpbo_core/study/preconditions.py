@@ -25,8 +25,8 @@ from dpbo_core.privacy.guarantee import (
 )
 from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.data_split import allowed_score, public_sources, sources_of
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.spec import relation_of
 
 

@@ -11,27 +11,26 @@ from numpy.typing import NDArray
 from dpbo_core import data
 from dpbo_core.data import Table
 from dpbo_core.data.addresses import parse_place
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.data.predictions import PredictionColumns
-from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.data.values import shown, sorted_values, value_column
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.predicted import PredictionsTrainer
-from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.kinds import PairScore, RecordScore
 from dpbo_core.models.scores.union import Score
 from dpbo_core.search.search_space import Value
 from dpbo_core.study import PredictionsSection, PredictionTable, StudySpec
-from dpbo_core.study.data_split import Halves
-from dpbo_core.study.headers import (
+from dpbo_core.study.data_files import (
     PublicHeader,
     check_distinct,
     check_n_validation,
     check_person,
     left_out,
 )
+from dpbo_core.study.data_kinds import CANDIDATE_AXIS
+from dpbo_core.study.data_split import Halves
 from dpbo_core.study.named_score import score_on
-from dpbo_core.study.public_data import CANDIDATE_AXIS
 from dpbo_core.study.public_half import PublicHalf
 
 N_BINARY_CLASSES = 2

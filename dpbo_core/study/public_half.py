@@ -21,12 +21,12 @@ from dpbo_core.ledger.sources import Source
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.baseline import constant_margin, constant_score, person_weights
 from dpbo_core.models.linear.fast_exact_scores import StoredRows, stored
-from dpbo_core.models.linear_trainer import LinearTrainer, check_two_classes
-from dpbo_core.models.scores.pairs import PairScore
+from dpbo_core.models.linear.fit import LinearTrainer, check_two_classes
+from dpbo_core.models.scores.kinds import PairScore
 from dpbo_core.models.scoring.in_memory import Objective, Scorer
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.study import LinearSection, StudySpec
-from dpbo_core.study.headers import check_n_validation, left_out
+from dpbo_core.study.data_files import check_n_validation, left_out
 from dpbo_core.study.named_score import margin_score, score_on
 from dpbo_core.study.trained_models import memory_limit
 

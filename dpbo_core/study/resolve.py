@@ -20,17 +20,18 @@ from dpbo_core.methods import METHODS, check_counts, check_scored_in_public, met
 from dpbo_core.methods.advice import AUTO, Advice, advise, check_scoring, choose
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.problem import DEFAULT_DELTA, Problem, Trainer, check_lengthscale
-from dpbo_core.models.aggregates import MeanOfRecords
+from dpbo_core.models.integer_sums import MeanOfRecords
 from dpbo_core.privacy.release import PrivacyPlan, step_score
 from dpbo_core.study import StudySpec
-from dpbo_core.study.learning import check_learns
+from dpbo_core.study.data_files import named_prototype, study_fingerprint
 from dpbo_core.study.named_score import FIGURES, pair_score, score_of
 from dpbo_core.study.spec import candidates_of
 from dpbo_core.study.trained_models import uncharged
-from dpbo_core.study.training_set import named_prototype, study_fingerprint
 
 if TYPE_CHECKING:
     from dpbo_core.models.estimators import EstimatorFactory
+
+EDITIONS = "editions"  # what a study says that it learns from, where it does
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,17 @@ def plan_study(spec: StudySpec, folder: str | Path = ".") -> PrivacyPlan:
     check_lengthscale(study.method, study.problem)
     check_learns(spec, study.method)
     return study.plan
+
+
+def check_learns(spec: StudySpec, method: Method) -> None:
+    """Refuse a study that asks to learn from earlier editions, if its method cannot; one with "auto" passes."""
+    if spec.search.learn_from == EDITIONS and spec.method != AUTO and not method.learns:
+        able = ", ".join(kind for kind, cls in METHODS.items() if cls.learns)
+        raise StudyInvalid(
+            f'search.learn_from = "{EDITIONS}", and {method.kind} begins every search afresh',
+            cause="its price or its proof holds for a search that is fixed in advance",
+            remedy=f"leave learn_from out, or use one of {able}",
+        )
 
 
 def advise_study(

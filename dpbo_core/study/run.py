@@ -21,10 +21,10 @@ from dpbo_core.methods.problem import Problem
 from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Opaque
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
-from dpbo_core.study.data_split import FileSplit
+from dpbo_core.study.data_split import FileSplit, public_half
 from dpbo_core.study.preconditions import check_policy, check_public_sources
 from dpbo_core.study.public_half import DataSplit, PublicHalf
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import ResolvedStudy, resolve
 
 
@@ -144,3 +144,17 @@ class Run(Opaque):
     def as_charged(self, reserved: Mapping[str, Any]) -> "Run":
         """Return this run with the choices that the ledger recorded at its charge, whatever is advised today."""
         return Run(self.study.as_charged(reserved), self.context, self.data, self._public)
+
+
+def advised_half(spec: StudySpec, folder: str | Path) -> PublicHalf | None:
+    """Return the public half that advice uses; None for a sensitive training set or a user's score function."""
+    if spec.data.sensitive_training or spec.model.own_score:  # of a function there is none
+        return None
+    return public_half(spec, folder)
+
+
+def useless_study(spec: StudySpec, folder: str | Path) -> str:
+    """Return why the plan of the study's method expects mostly noise; "" if it does not."""
+    resolved, public = resolve(spec, folder), advised_half(spec, folder)
+    problem = resolved.problem if public is None else public.problem
+    return why_useless(resolved.method, problem, resolved.plan)

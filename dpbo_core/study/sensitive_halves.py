@@ -6,16 +6,15 @@ from dataclasses import replace
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.data.people import read_people, surplus_mask
-from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.methods.problem import Problem, TrainingFacts
 from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
+from dpbo_core.study.data_files import PublicHeader, check_n_validation, left_out, training_table
 from dpbo_core.study.data_split import Halves, validation_table
-from dpbo_core.study.headers import PublicHeader, check_n_validation, left_out
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.section import require
-from dpbo_core.study.training_set import training_table
 
 
 class SensitiveHalves(Halves):

@@ -1,8 +1,7 @@
 """The whole study: its sections together, and its plain form in TOML and JSON.
 
-[data] is a closed union, one class for each way of giving data, each with the keys it has: a training
-set that is public, or predictions that were made elsewhere (`public_data`), or one that is sensitive
-(`sensitive_data`).
+[data] is a closed union (`data_kinds`), a class for each way of giving data, each with the keys it has: a training
+set that is public, or predictions that were made elsewhere, or a training set that is sensitive.
 """
 
 import hashlib
@@ -20,11 +19,18 @@ from dpbo_core.errors import PolicyRefused, StudyInvalid
 from dpbo_core.privacy.certified import check_sections
 from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.privacy.named_parts import declared
-from dpbo_core.search.candidates import CandidateSet, grid, sobol
-from dpbo_core.search.search_space import Axis, Categorical, Integer, Real, SearchSpace
+from dpbo_core.search.search_space import Axis, CandidateSet, Categorical, Integer, Real, SearchSpace, grid, sobol
+from dpbo_core.study.data_kinds import (
+    BundledData,
+    PersonFiles,
+    PredictionTable,
+    PublicFiles,
+    SensitiveBundled,
+    SensitiveFiles,
+    SensitiveTraining,
+)
 from dpbo_core.study.data_section import DataSection
 from dpbo_core.study.model import ModelSection, read_model
-from dpbo_core.study.public_data import BundledData, PersonFiles, PredictionTable, PublicFiles
 from dpbo_core.study.section import (
     TUPLE_VALIDATOR,
     Name,
@@ -42,11 +48,6 @@ from dpbo_core.study.sections import (
     PrivacySection,
     SearchSection,
     WatchSection,
-)
-from dpbo_core.study.sensitive_data import (
-    SensitiveBundled,
-    SensitiveFiles,
-    SensitiveTraining,
 )
 
 SENSITIVE_SETS = ("validation", "training")

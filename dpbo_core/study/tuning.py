@@ -26,9 +26,8 @@ from dpbo_core.models.scoring.partitioned import bytes_a_record
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sensitive import Message, Opaque, messages, sealed
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import OS_NOISE, QueryContext
 from dpbo_core.study.data_split import FileSplit, halves_of, identified_sources, scored_parts
-from dpbo_core.study.learning import check_learns, earlier_editions, editions_to_learn_from, learns
+from dpbo_core.study.editions import earlier_editions, editions_to_learn_from, learns
 from dpbo_core.study.precomputed import (
     CachedTrainer,
     Chunks,
@@ -41,8 +40,8 @@ from dpbo_core.study.precomputed import (
 )
 from dpbo_core.study.preconditions import check_accepted, check_step_times, opening_cap
 from dpbo_core.study.public_half import PublicHalf
-from dpbo_core.study.query import Charged, PrivateQuery, charged, replay
-from dpbo_core.study.resolve import ResolvedStudy, check_buildable, check_one_pass
+from dpbo_core.study.query import OS_NOISE, Charged, PrivateQuery, QueryContext, charged, replay
+from dpbo_core.study.resolve import ResolvedStudy, check_buildable, check_learns, check_one_pass
 from dpbo_core.study.run import Run
 from dpbo_core.study.trained_models import TrainedModels, check_trainable, memory_limit, uncharged
 

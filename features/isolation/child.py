@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 
 from dpbo.features.isolation.seccomp import RESULT_FD
 from dpbo_core.data.raw_cells import as_cells
+from dpbo_core.models.integer_sums import to_grid
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
-from dpbo_core.models.scores.grid import to_grid
-from dpbo_core.models.scores.record import RecordScore, shaped
+from dpbo_core.models.scores.kinds import RecordScore, shaped
 
 
 class Probe:

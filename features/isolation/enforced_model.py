@@ -17,10 +17,10 @@ from dpbo.features.isolation.engine import engine, scouted
 from dpbo.features.isolation.handle import hidden_beside
 from dpbo.features.isolation.limits import Limits
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.isolated_estimator import check_importable, modules_of, pickled_form
 from dpbo_core.models.record_isolation import ModulesNeeded
-from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.kinds import RecordScore
 
 N_ROWS_TRIED = 5
 SHARE_OF_TIME = 0.25  # of the limit, that a public row may take: far from where caches would decide

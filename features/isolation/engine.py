@@ -26,7 +26,7 @@ from dpbo.features.isolation.child import Record, result_of
 from dpbo.features.isolation.handle import Handle
 from dpbo.features.isolation.limits import Limits
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 
 BASE_MODULES = ("dpbo_core.models.scores.accuracy",)
 

@@ -29,14 +29,13 @@ from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import messages
 from dpbo_core.sklearn_api.arguments import python_door
 from dpbo_core.study import ObjectiveSection, StudySpec
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.data_files import study_fingerprint
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.preconditions import check_accepted, check_policy, check_public_sources, opening_cap
 from dpbo_core.study.public_half import TableSplit
-from dpbo_core.study.query import fingerprint_of
+from dpbo_core.study.query import QueryContext, fingerprint_of
 from dpbo_core.study.resolve import planning_problem
 from dpbo_core.study.spec import read_study
-from dpbo_core.study.training_set import study_fingerprint
 
 
 def objective_of_study(spec: StudySpec, run: QueryContext) -> OpenObjective:

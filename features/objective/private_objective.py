@@ -18,7 +18,7 @@ from dpbo_core.methods.advice import AUTO
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.sklearn_api.arguments import number_of, python_door, whole_number_of
 from dpbo_core.sklearn_api.search_study import split_of, two_tables
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import planning_problem
 from dpbo_core.study.sections import ObjectiveSection
 

@@ -43,16 +43,14 @@ from dpbo_core.mechanisms.noise import standing_of
 from dpbo_core.methods.contract import averaged_facts
 from dpbo_core.methods.pair_draws import DEFAULT_PUBLIC_SCORE, Unit, in_pairs, on_grid, unit_drawn, unit_of
 from dpbo_core.models.isolated_estimator import contained
-from dpbo_core.models.scorable import ScorableModel
-from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, shifted
+from dpbo_core.models.scoring.in_memory import ScorableModel, Scorer, evaluate_all, shifted
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PAIRS, Release
 from dpbo_core.privacy.sensitive import Message, Opaque, Sensitive, sealed
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.model import PREDICTIONS
 from dpbo_core.study.public_half import PublicHalf, TableSplit
-from dpbo_core.study.query import Charged, PrivateQuery, charged, replay, resumed
+from dpbo_core.study.query import Charged, PrivateQuery, QueryContext, charged, replay, resumed
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo.features.objective.parameters import Parameters
-from dpbo_core.search.averaged import prior_of
-from dpbo_core.search.kernels import kernel_named
-from dpbo_core.search.mixture import average
-from dpbo_core.search.score_map import CENTRE, NORMAL_90, SPREAD
+from dpbo_core.search.bo import prior_of
+from dpbo_core.search.estimates import CENTRE, NORMAL_90, SPREAD, average
+from dpbo_core.search.gp import kernel_named
 
 LOG_AXIS_RATIO = 20.0  # a positive axis whose largest value is so many times its smallest is taken by its logarithm
 MAX_AVERAGED_POINTS = (

@@ -30,18 +30,16 @@ from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.isolated_estimator import contained
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.models.predicted import PredictionsTrainer
-from dpbo_core.models.scorable import ScorableModel
-from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.kinds import PairScore, RecordScore
 from dpbo_core.models.scores.union import MarginScore
-from dpbo_core.models.scoring.in_memory import Objective, Scorer
+from dpbo_core.models.scoring.in_memory import Objective, ScorableModel, Scorer
 from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, PUBLIC_MODELS, ROWWISE_PREDICTIONS, PrivacyGuarantee
 from dpbo_core.privacy.sensitive import Sensitive, attempted, sealed
 from dpbo_core.report.histogram_cells import needed_columns
 from dpbo_core.study import StudySpec
+from dpbo_core.study.data_files import check_n_validation, left_out
 from dpbo_core.study.data_split import FileSplit, validation_parts
 from dpbo_core.study.final_training import FinalModel
-from dpbo_core.study.headers import check_n_validation, left_out
 from dpbo_core.study.prediction_half import candidate_columns, names_classes
 from dpbo_core.study.public_half import PublicHalf, TableSplit
 

@@ -17,7 +17,7 @@ from dpbo.features.outsourced.box import PrivateAnswers
 from dpbo.features.outsourced.curator import Vault
 from dpbo.features.outsourced.messages import Answer, Query, digest, read_message, write_message
 from dpbo_core.data import read_header, read_table
-from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.data.values import numbers
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, LedgerDamaged, Sealed, StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
@@ -25,8 +25,7 @@ from dpbo_core.ledger.sources import file_source
 from dpbo_core.privacy.guarantee import ANSWERS_PUBLIC
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Sensitive, messages, sealed
-from dpbo_core.study.context import QueryContext
-from dpbo_core.study.query import PrivateQuery, charged, fingerprint_of
+from dpbo_core.study.query import PrivateQuery, QueryContext, charged, fingerprint_of
 
 
 @dataclass(frozen=True)

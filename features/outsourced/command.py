@@ -20,11 +20,11 @@ from dpbo.flows.cli.words import text_of
 from dpbo.flows.stores import Stores
 from dpbo.flows.terminal import Screen, named, print_result
 from dpbo_core.data import read_header
-from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, NeighboringRelation
 from dpbo_core.privacy.release import StudyResult
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.sections import PrivacySection
 
 curate_app = typer.Typer(

@@ -26,7 +26,7 @@ from dpbo.features.outsourced.box import Outsourced
 from dpbo.features.outsourced.geometry import algorithm_1_rows, image, in_order
 from dpbo.features.outsourced.messages import PublishedTable, content_digest, table_bytes, write_file
 from dpbo_core.data import read_header, read_table
-from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.errors import DpboError, LedgerDamaged, Sealed, StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.sources import file_source
@@ -37,8 +37,7 @@ from dpbo_core.methods.contract import Draws
 from dpbo_core.privacy.atomically import create_atomically, locked_folder, replace_atomically
 from dpbo_core.privacy.release import Release, StudyResult
 from dpbo_core.privacy.sensitive import Sensitive, messages, sealed
-from dpbo_core.study.context import QueryContext
-from dpbo_core.study.query import Charged, PrivateQuery, charged, fingerprint_of, replay
+from dpbo_core.study.query import Charged, PrivateQuery, QueryContext, charged, fingerprint_of, replay
 
 KEY_BYTES = 32
 

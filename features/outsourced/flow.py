@@ -38,7 +38,7 @@ from dpbo.tasks.policies import or_refused, private_task
 from dpbo_core.errors import BudgetRefused, DpboError
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import StudyResult
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 
 
 @private_task(name="publish table", **policies.SENSITIVE_TASK_OPTIONS)

@@ -30,8 +30,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbo_core.data.features import clipped, norms, scaled_rows
 from dpbo_core.data.table import Table
-from dpbo_core.data.unit_ball import clipped, norms, scaled_rows
 from dpbo_core.data.values import numbers
 from dpbo_core.privacy.guarantee import Evidence, NeighboringRelation, Standing
 from dpbo_core.privacy.sensitive import Sensitive

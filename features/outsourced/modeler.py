@@ -26,10 +26,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.search.acquisition import UCB, BayesianSearch
-from dpbo_core.search.kernels import TYPICAL_LENGTHSCALE, BlurredSquaredExponential, typical_lengthscale
+from dpbo_core.search.bo import UCB, BayesianSearch
+from dpbo_core.search.gp import TYPICAL_LENGTHSCALE, BlurredSquaredExponential, Posterior, typical_lengthscale
 from dpbo_core.search.likelihood import spectrum
-from dpbo_core.search.posterior import Posterior
 
 LENGTHSCALE_GRID = np.geomspace(0.03, 3.0, 24)  # times √r
 NOISE_SHARES = (1e-6, 1e-4, 1e-2, 1e-1)  # σ_n²/s² tried where the answers' noise is not known

@@ -45,8 +45,8 @@ from dpbo_core.privacy.certified import RECORD_UNITS, CertificateRules
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, PrivacyUnit, Standing
 from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.search.adaptive_sampling import GaussianProcessSampler, Projection, Sampler, UniformSampler
-from dpbo_core.search.posterior import Posterior
-from dpbo_core.search.score_map import CENTRE, SPREAD
+from dpbo_core.search.estimates import CENTRE, SPREAD
+from dpbo_core.search.gp import Posterior
 from dpbo_core.theorems.selection_price import pure_selection_epsilon
 from dpbo_core.theorems.trial_counts import CappedCount
 from dpbo_core.theorems.wang_2023 import Calibration

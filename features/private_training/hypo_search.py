@@ -48,15 +48,13 @@ from dpbo_core.mechanisms.random_stopping import (
 from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect, selection_epsilon, trial_epsilon
 from dpbo_core.methods.contract import Method, make_release
 from dpbo_core.methods.problem import Problem
-from dpbo_core.models.scorable import ScorableModel
-from dpbo_core.models.scoring.in_memory import Scorer
+from dpbo_core.models.scoring.in_memory import ScorableModel, Scorer
 from dpbo_core.privacy.guarantee import DISJOINT_PEOPLE, PUBLIC_PRIOR
 from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive, attempted
 from dpbo_core.search.adaptive_sampling import Sampler
-from dpbo_core.search.kernels import kernel_named
+from dpbo_core.search.gp import Posterior, kernel_named
 from dpbo_core.search.likelihood import fit
-from dpbo_core.search.posterior import Posterior
 from dpbo_core.theorems.trial_counts import TrialCount
 from dpbo_core.theorems.wang_2023 import Calibration
 

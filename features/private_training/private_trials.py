@@ -24,7 +24,7 @@ from dpbo_core.ledger.address import STATE_FOLDER, ledger_url, state_folder
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import MEMORY_SOURCE, Source, file_source
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.scores.union import OF_CLASSES
 from dpbo_core.privacy.guarantee import (
     CONTAINED_ELSEWHERE,
@@ -38,12 +38,10 @@ from dpbo_core.privacy.guarantee import (
     Standing,
 )
 from dpbo_core.privacy.sensitive import Sensitive, without_frames
-from dpbo_core.search.candidates import CandidateSet, grid, sobol
-from dpbo_core.search.search_space import Categorical, SearchSpace
+from dpbo_core.search.search_space import CandidateSet, Categorical, SearchSpace, grid, sobol
 from dpbo_core.sklearn_api.arguments import axes_of, conditional
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.preconditions import check_accepted
-from dpbo_core.study.query import PrivateQuery, fingerprint_of, replay
+from dpbo_core.study.query import PrivateQuery, QueryContext, fingerprint_of, replay
 
 KIND = DpHypo.kind
 EVIDENCE = Evidence(

@@ -219,7 +219,7 @@ def _score(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     """
     import numpy as np  # noqa: F401  once, for all processes below
 
-    from dpbo_core.models.scores.grid import to_grid  # noqa: F401
+    from dpbo_core.models.integer_sums import to_grid  # noqa: F401
 
     n = job["n_records"]
     steps, reached = mmap.mmap(-1, 8 * max(1, n)), mmap.mmap(-1, 8)  # shared with the processes below
@@ -252,7 +252,7 @@ def _score_from(first: int, job: dict[str, Any], steps: mmap.mmap, reached: mmap
         import cloudpickle
         import numpy as np
 
-        from dpbo_core.models.scores.grid import to_grid
+        from dpbo_core.models.integer_sums import to_grid
 
         limit = job["timeout"] or RECORD_TIMEOUT_S
         signal.setitimer(signal.ITIMER_REAL, limit)

@@ -24,7 +24,7 @@ from dpbo_core.errors import BudgetRefused, DpboError
 from dpbo_core.ledger.accounting.forecast import account_line
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import IfUseless, QueryContext
+from dpbo_core.study.query import IfUseless, QueryContext
 
 if TYPE_CHECKING:
     from dpbo.features.private_training.trial_plan import TrialsRelease

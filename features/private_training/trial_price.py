@@ -29,7 +29,7 @@ from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.random_stopping import NegativeBinomialStopping
 from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.privacy.amounts import UNITS_PER_ONE, allowed_units, from_units, spent_units
 from dpbo_core.privacy.certified import CertificateRules, one_record_moves
 from dpbo_core.privacy.guarantee import (

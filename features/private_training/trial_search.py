@@ -28,12 +28,11 @@ from dpbo.features.private_training.trial_vault import FinishedTrial, TrialDraw,
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import NoiseSource, rehearse_draws
 from dpbo_core.mechanisms.random_stopping import draw_index
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
 from dpbo_core.privacy.sensitive import Sensitive, messages, sealed
-from dpbo_core.study.context import QueryContext
-from dpbo_core.study.query import PrivateQuery, charged
+from dpbo_core.study.query import PrivateQuery, QueryContext, charged
 
 BEST = "best trial"
 SEED_BITS = 64

@@ -18,7 +18,7 @@ from dpbo.features.private_training.trial_families import Declared, DpSgd, Event
 from dpbo.features.private_training.trial_plan import TrialsRelease
 from dpbo_core import data
 from dpbo_core.data import bundled
-from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.data.table import Table
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -27,7 +27,7 @@ from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import PUBLIC_ROLE, Source, file_source, marks_of
 from dpbo_core.methods.problem import DEFAULT_DELTA
 from dpbo_core.models.scores.union import OF_CLASSES
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.section import PlainList, Section, limited, one_of, refuse_unknown, require
 from dpbo_core.study.sections import BudgetSection, PrivacySection, SearchSection
 from dpbo_core.study.spec import StudyHead, StudySpec, candidates_of, read_axes

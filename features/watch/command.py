@@ -27,7 +27,7 @@ from dpbo_core.ledger.accounting.forecast import account_line
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import filled_at
 from dpbo_core.study import StudySpec, WatchSection
-from dpbo_core.study.context import IfUseless, QueryContext
+from dpbo_core.study.query import IfUseless, QueryContext
 from dpbo_core.study.spec import read_study
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo_core.errors import BudgetRefused, DpboError
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.study import StudySpec, WatchSection
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 
 
 @private_task(name="prepare look", **policies.SENSITIVE_TASK_OPTIONS)

@@ -44,9 +44,8 @@ from dpbo_core.privacy.named_parts import library_version
 from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive, messages, sealed
 from dpbo_core.study import StudySpec, WatchSection
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.preconditions import check_accepted, opening_cap
-from dpbo_core.study.query import Charged, PrivateQuery, charged
+from dpbo_core.study.query import Charged, PrivateQuery, QueryContext, charged
 from dpbo_core.study.section import check_name
 
 

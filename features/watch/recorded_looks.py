@@ -11,8 +11,7 @@ from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release
-from dpbo_core.study.context import QueryContext
-from dpbo_core.study.query import PrivateQuery, replay, resumed
+from dpbo_core.study.query import PrivateQuery, QueryContext, replay, resumed
 
 
 class WatchOver(StudyInvalid):

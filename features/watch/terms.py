@@ -33,10 +33,9 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.mechanisms.above_threshold import AboveThreshold, Fall
 from dpbo_core.methods.problem import Problem
-from dpbo_core.models.scorable import ScorableModel
-from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.models.scoring.in_memory import Scorer, shifted
+from dpbo_core.models.integer_sums import GRID
+from dpbo_core.models.scores.kinds import PairScore
+from dpbo_core.models.scoring.in_memory import ScorableModel, Scorer, shifted
 from dpbo_core.privacy.amounts import allowed_units
 from dpbo_core.privacy.certified import MEAN_RELATIONS, CertificateRules, DeclaredQuery, only_shows
 from dpbo_core.privacy.release import Release

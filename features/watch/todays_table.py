@@ -14,15 +14,15 @@ from pathlib import Path
 from dpbo.features.watch.terms import Terms
 from dpbo_core.data import read_header
 from dpbo_core.data.addresses import is_address, list_parts, parse_place
-from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import Source, is_pattern, values_in, written_anyhow
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.privacy.guarantee import ROWS_IN_ONE_TABLE
 from dpbo_core.study import StudySpec, WatchSection
+from dpbo_core.study.data_files import check_distinct
 from dpbo_core.study.data_split import check_presence, each_file, identified_sources, sensitive_half
-from dpbo_core.study.headers import check_distinct
 from dpbo_core.study.public_half import PublicHalf
 
 

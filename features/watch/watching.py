@@ -24,17 +24,16 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.contract import Scope, guarantee_of
 from dpbo_core.methods.problem import Problem, Trainer
 from dpbo_core.models.estimators import Model
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.privacy.guarantee import ROWS_IN_ONE_TABLE, Evidence, Standing
 from dpbo_core.privacy.release import NO_SCORE, PrivacyPlan, Release
 from dpbo_core.report.evaluated_model import no_model
 from dpbo_core.report.request import digest_of_released, not_released
 from dpbo_core.study import StudySpec, WatchSection
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.final_training import model_is_public
 from dpbo_core.study.named_sources import place_source
 from dpbo_core.study.public_half import PublicHalf
-from dpbo_core.study.query import replay
+from dpbo_core.study.query import QueryContext, replay
 from dpbo_core.study.run import Run
 
 EVIDENCE = Evidence(

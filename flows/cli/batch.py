@@ -17,8 +17,8 @@ from dpbo_core.ledger.accounting.admission import Price
 from dpbo_core.ledger.outside_spends import Price as OutsidePrice
 from dpbo_core.ledger.outside_spends import plan_of
 from dpbo_core.report.study_price import price_of
+from dpbo_core.study.editions import planned_if_scheduled
 from dpbo_core.study.resolve import resolve
-from dpbo_core.study.schedule import planned_if_scheduled
 from dpbo_core.study.spec import read_study
 
 COLUMN_NAMES = ("study", "dataset", "ε", "δ", "left afterwards", "")

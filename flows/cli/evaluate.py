@@ -28,7 +28,7 @@ from dpbo_core.report.evaluation import (
 )
 from dpbo_core.report.request import unsaved_cost
 from dpbo_core.study import EvaluationSection, StudySpec
-from dpbo_core.study.context import IfUseless, QueryContext
+from dpbo_core.study.query import IfUseless, QueryContext
 from dpbo_core.study.run import Run
 from dpbo_core.study.sections import COLUMN
 

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from dpbo_core.data.addresses import parse_place
-from dpbo_core.data.file_formats import format_of
+from dpbo_core.data.addresses import format_of, parse_place
 from dpbo_core.data.header import missing_file_error
 from dpbo_core.errors import BudgetRefused, StudyInvalid, no_budget
 from dpbo_core.study import StudySpec
@@ -64,7 +63,7 @@ def _look_at_files(study: StudySpec, folder: Path, verb: str) -> None:
     a cap.
     """
     if _check_files(study, folder, verb):
-        from dpbo_core.study.headers import check_validation, public_header
+        from dpbo_core.study.data_files import check_validation, public_header
 
         columns = public_header(study, folder).columns
         if verb == "tune":

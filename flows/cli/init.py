@@ -19,9 +19,8 @@ from dpbo.flows.cli.words import writing
 from dpbo.flows.terminal import Screen, named
 from dpbo_core.data import Preprocessing, Table, check_columns, check_target, read_header, read_table
 from dpbo_core.data.features import MAX_CATEGORIES, present_mask
-from dpbo_core.data.number_forms import detect_form
-from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
-from dpbo_core.data.values import is_text, numbers, shown, sorted_values
+from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE
+from dpbo_core.data.values import detect_form, is_text, numbers, shown, sorted_values
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.sources import PUBLIC_ROLE, file_source
 from dpbo_core.methods.problem import DEFAULT_DELTA
@@ -31,8 +30,8 @@ from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
 from dpbo_core.models.scores.roc_auc import ROC_AUC
 from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.study import AxisSection, DataSection, PrivacySection, StudySpec
+from dpbo_core.study.data_files import check_distinct
 from dpbo_core.study.file_schema import study_schema
-from dpbo_core.study.headers import check_distinct
 from dpbo_core.study.spec import read_study
 
 MIN_REGRESSION_VALUES = (

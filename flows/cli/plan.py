@@ -37,14 +37,14 @@ from dpbo_core.report.evaluation import EvaluationPlan, planned
 from dpbo_core.report.request import check_report, of_a_candidate
 from dpbo_core.report.study_price import price_of
 from dpbo_core.study import StudySpec
+from dpbo_core.study.data_files import n_public
 from dpbo_core.study.data_split import public_sources
-from dpbo_core.study.headers import n_public
+from dpbo_core.study.editions import planned_if_scheduled
 from dpbo_core.study.named_score import FIGURES
 from dpbo_core.study.preconditions import paying_account
-from dpbo_core.study.public_advice import advised_half
 from dpbo_core.study.public_half import PublicHalf
 from dpbo_core.study.resolve import ResolvedStudy, advise_study, resolve
-from dpbo_core.study.schedule import planned_if_scheduled
+from dpbo_core.study.run import advised_half
 from dpbo_core.study.spec import read_study
 from dpbo_core.study.trained_models import check_trainable
 from dpbo_core.study.tuning import check_first

@@ -12,13 +12,13 @@ from dpbo.flows.cli.studies import released_study
 from dpbo.flows.cli.words import Study, writing
 from dpbo.flows.terminal import Screen, named
 from dpbo_core.data import read_table
-from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.data.values import shown
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.report.request import not_released
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.final_training import FinalModel
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
 
 DEFAULT_FILE = Path("predictions.csv")

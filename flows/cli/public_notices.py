@@ -15,9 +15,17 @@ from dpbo.flows.terminal import named
 from dpbo_core.data import Table
 from dpbo_core.data.csv_file import SEPARATORS, csv_names, split_csv_line
 from dpbo_core.data.features import MAX_CATEGORIES, present_mask
-from dpbo_core.data.number_forms import ambiguous_number, detect_form
-from dpbo_core.data.read_mode import PUBLIC_FILE
-from dpbo_core.data.values import Column, is_text, numbers, shown, sorted_values, value_column
+from dpbo_core.data.header import PUBLIC_FILE
+from dpbo_core.data.values import (
+    Column,
+    ambiguous_number,
+    detect_form,
+    is_text,
+    numbers,
+    shown,
+    sorted_values,
+    value_column,
+)
 from dpbo_core.study import StudySpec
 from dpbo_core.study.section import require
 

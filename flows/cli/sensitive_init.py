@@ -14,8 +14,7 @@ import tomli_w
 from dpbo.flows.cli.public_notices import check_ignored
 from dpbo.flows.terminal import Screen, named
 from dpbo_core.data import check_target, read_header
-from dpbo_core.data.header import column_count_text
-from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.data.header import SENSITIVE_FILE, column_count_text
 from dpbo_core.data.values import canonical_text
 from dpbo_core.errors import StudyInvalid
 

@@ -35,7 +35,7 @@ from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.report.study_price import price_of
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import IfUseless, QueryContext
+from dpbo_core.study.query import IfUseless, QueryContext
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import check_first
 

@@ -13,8 +13,7 @@ from dpbo_core.data.features import Feature, Number
 from dpbo_core.data.named_columns import NamedColumn
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.final_model.dpbo_served_model import PREDICT
-from dpbo_core.models.final_model.served_code import write_served_code
-from dpbo_core.models.final_model.storage import is_linear, packages_of
+from dpbo_core.models.final_model.storage import is_linear, packages_of, write_served_code
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.privacy.release import Release, displayed_metric

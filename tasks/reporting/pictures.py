@@ -33,9 +33,8 @@ from dpbo.tasks.reporting.report_document import is_report
 from dpbo_core.ledger.accounting.account import Account, balances
 from dpbo_core.ledger.accounting.forecast import alert_share, forecast
 from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release, Spend, displayed_metric
-from dpbo_core.search.averaged import prior_of
-from dpbo_core.search.mixture import KernelMixture, average
-from dpbo_core.search.score_map import CENTRE, NORMAL_90, SPREAD
+from dpbo_core.search.bo import prior_of
+from dpbo_core.search.estimates import CENTRE, NORMAL_90, SPREAD, KernelMixture, average
 from dpbo_core.search.search_space import Axis, Categorical, Integer, Real, SearchSpace
 
 if TYPE_CHECKING:

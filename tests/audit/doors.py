@@ -31,8 +31,8 @@ from dpbo_core import PrivateSearch, PrivateSelection, StudySpec
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.report.evaluation import OpenEvaluation, open_evaluation
 from dpbo_core.sklearn_api.split_by_position import validated_on
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.preconditions import approve_study
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study
 

@@ -21,7 +21,7 @@ from dpbo_core.models.estimator_allowlist.classes import PREDICTORS, TRANSFORMER
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.brier import Brier
-from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.kinds import RecordScore
 from dpbo_core.models.scores.regression_error import RegressionError
 
 D, N = 4, 80

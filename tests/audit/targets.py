@@ -24,7 +24,7 @@ from of_features import merged, parts
 
 from audit.mutations import ESC, WORDS
 from dpbo_core.data import Preprocessing, read_header, read_table, table_of
-from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
+from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.account import PrivacyBudget

@@ -25,11 +25,10 @@ from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.problem import Problem
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.linear.fit import LinearModel
-from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.search.candidates import CandidateSet, grid
-from dpbo_core.search.search_space import Real, SearchSpace
+from dpbo_core.search.search_space import CandidateSet, Real, SearchSpace, grid
 
 DELTA = 1e-5
 NO_RELEASE = -1e9  # ℓ of what no honest run can show; the planted fault shows it on V′

@@ -25,8 +25,8 @@ from object_store import KEY, object_store
 from dpbo_core.data import read_header, read_table
 from dpbo_core.data.addresses import parse_address, parse_place
 from dpbo_core.data.fetched import fetched, server_marks
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.data.people import read_people
-from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import PolicyRefused, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import same_records

@@ -8,13 +8,13 @@ import pytest
 from dpbo_core.data import Preprocessing, read_table, table_of
 from dpbo_core.data import csv_file as of_csv
 from dpbo_core.data.features import Category, Number
-from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
+from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.values import written_text
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.final_model.dpbo_served_model import model_rows
 from dpbo_core.study import StudySpec
+from dpbo_core.study.data_files import training_table
 from dpbo_core.study.data_split import public_half, sensitive_half
-from dpbo_core.study.training_set import training_table
 
 TEXTS = {  # values of a column of texts, some of which read as numbers
     "codes": ["10", "1E1", "2D4", "10.0"],

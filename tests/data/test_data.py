@@ -22,9 +22,9 @@ from worlds import at_length
 
 from dpbo_core.data import Table, check_columns, check_target, fingerprint, read_header, read_table, table_of
 from dpbo_core.data.csv_file import read_csv, split_csv_line
+from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.parquet_file import read_parquet
 from dpbo_core.data.raw_cells import FIELD_LIMIT
-from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.values import canonical_text, numbers, text_column, value_column
 from dpbo_core.errors import StudyInvalid
 

@@ -29,7 +29,7 @@ from dpbo_core.data.frames import frame_of
 from dpbo_core.data.table import Table, table_of
 from dpbo_core.data.values import canonical_text
 from dpbo_core.errors import Sealed, StudyInvalid
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.sklearn_api import tables_in_memory
 from dpbo_core.sklearn_api.search_study import study_of
 from dpbo_core.study.resolve import planning_problem

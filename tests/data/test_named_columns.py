@@ -25,17 +25,17 @@ from worlds import at_length, mostly_slow, search_of
 from dpbo_core import FinalModel, PrivacyLedger, Real, data, read_study, run_study
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.frames import frame_of
+from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.named_columns import data_frame
-from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused, StudyInvalid
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_part
 from dpbo_core.models.estimators import fitted
 from dpbo_core.models.final_model import dpbo_served_model
 from dpbo_core.models.final_model.storage import _dumped
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.rowwise import check_rowwise
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.brier import Brier
-from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scoring.in_memory import exact_totals
 from dpbo_core.study.preconditions import refuse_beside
 
@@ -448,7 +448,7 @@ def test_a_missing_file_is_said_and_others_may_not_name_code_that_lies_beside_th
 
 
 def test_another_pipeline_is_another_study_and_a_comment_is_none(tmp_path):
-    from dpbo_core.study.training_set import training_digest
+    from dpbo_core.study.data_files import training_digest
 
     study = write_study(tmp_path)
     first = training_digest(study, tmp_path)

@@ -5,8 +5,8 @@ import io
 import pytest
 
 from dpbo_core.data.csv_file import csv_names, detect_separator, read_csv
-from dpbo_core.data.number_forms import ambiguous_number, detect_form
-from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
+from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE
+from dpbo_core.data.values import ambiguous_number, detect_form
 from dpbo_core.errors import StudyInvalid
 
 FORMS = {

@@ -15,7 +15,7 @@ from test_persons import study as of_persons
 from dpbo_core.data.people import person_identifier, read_people, surplus_mask
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.privacy.guarantee import PrivacyGuarantee, PrivacyUnit
 from dpbo_core.study import data_split
 from dpbo_core.study.resolve import plan_study

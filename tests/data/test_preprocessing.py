@@ -18,8 +18,8 @@ from worlds import at_length
 
 from dpbo_core.data import Encoded, Preprocessing, Table, read_table, table_of
 from dpbo_core.data.csv_file import read_csv
-from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
-from dpbo_core.data.unit_ball import Scaling, clipped, clipped_rows, scaled_rows
+from dpbo_core.data.features import Scaling, clipped, clipped_rows, scaled_rows
+from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 
 NAN = float("nan")

@@ -18,14 +18,14 @@ from dpbo_core.data import fetched as fetching
 from dpbo_core.data import read_header
 from dpbo_core.data.addresses import FolderAddress, parse_address, parse_place
 from dpbo_core.data.fetched import FOOTER_REQUEST_BYTES, parquet_objects
-from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import same_records
 from dpbo_core.report.evaluation import evaluate_study
 from dpbo_core.study import StudySpec, data_split
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.named_sources import named_source
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study, run_study
 

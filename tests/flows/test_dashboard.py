@@ -33,8 +33,8 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
 from dpbo_core.privacy.release import displayed_metric
 from dpbo_core.study import StudySpec
+from dpbo_core.study.data_files import training_digest
 from dpbo_core.study.final_training import FinalModel
-from dpbo_core.study.training_set import training_digest
 from dpbo_core.study.tuning import run_study
 
 LEFT = ("budget/spent", "budget/left")

@@ -42,10 +42,10 @@ from dpbo.tasks.reporting.receipt import new_key
 from dpbo_core.errors import BudgetExceeded, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import METHODS
-from dpbo_core.models import linear_trainer
+from dpbo_core.models.linear.fit import LinearTrainer
 from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study
@@ -142,8 +142,8 @@ def neither_prefect_nor_mlflow_holds(key, here, databases):
 def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, monkeypatch, databases):
     """And neither it nor Prefect ever holds the key that signs what is released."""
     trained, cross_validated = [], []
-    for name, times in (("minimise", trained), ("train", cross_validated)):
-        monkeypatch.setattr(linear_trainer, name, timed(getattr(linear_trainer, name), times))
+    for name, times in (("retrain", trained), ("_without", cross_validated)):
+        monkeypatch.setattr(LinearTrainer, name, timed(getattr(LinearTrainer, name), times))
     tables["space"]["lambda"]["points"] = n = POINTS.get(kind, 16)
     key = new_key()
     before = {run.id for run in flow_runs("tune privately")}

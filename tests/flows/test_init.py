@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from dpbo.flows.cli.init import public_name, study_text
 from dpbo_core.data import read_table
-from dpbo_core.data.read_mode import PUBLIC_FILE
+from dpbo_core.data.header import PUBLIC_FILE
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.resolve import planning_problem

@@ -17,7 +17,7 @@ from dpbo.flows.cli.app import exit_interrupted
 from dpbo.flows.stores import Stores
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study, run_study
 

@@ -12,9 +12,9 @@ from benchmarks import main_road
 from dpbo.flows.cli import main
 from dpbo_core import methods
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.study import preconditions, resolve, training_set
+from dpbo_core.study import data_files, preconditions, resolve
 from dpbo_core.study import spec as study_file
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
 
 STUDY = """
@@ -55,7 +55,7 @@ ASKED_FOR = "private_trajectory"
 MOST_OF_THE_CORE, MOST_LOADED, MOST_EXECUTED = 155, 220, 170  # modules
 STATIONS = {
     study_file.read_study: "read", resolve.resolve: "resolve", preconditions.check_policy: "ask the policy",
-    training_set.training_table: "read the public table",
+    data_files.training_table: "read the public table",
 }  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def test_a_study_loads_only_what_it_names(here):
     (here / "study.toml").write_text(BUNDLED)
     command = [sys.executable, "-W", "ignore", "-c", TUNE, "study.toml"]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert {f"dpbo_core.methods.{ASKED_FOR}", "dpbo_core.models.linear_trainer"} <= {*loaded}
+    assert {f"dpbo_core.methods.{ASKED_FOR}", "dpbo_core.models.linear.fit"} <= {*loaded}
     assert {*UNASKED} & {*loaded} == set()
     assert len(loaded) <= MOST_OF_THE_CORE
 

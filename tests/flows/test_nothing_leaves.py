@@ -103,7 +103,7 @@ OPEN = """
 import os, resource, sys
 from pathlib import Path
 from dpbo_core.data import read_table
-from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
+from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE
 before = resource.getrlimit(resource.RLIMIT_CORE)
 read_table("public.csv", mode=PUBLIC_FILE, shown_as="public.csv")
 assert resource.getrlimit(resource.RLIMIT_CORE) == before

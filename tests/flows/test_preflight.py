@@ -9,7 +9,7 @@ import tomli_w
 
 from dpbo_core import PrivacyBudget, PrivacyLedger
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
-from dpbo_core.models.linear_trainer import LinearTrainer
+from dpbo_core.models.linear.fit import LinearTrainer
 
 LINEAR = {
     "study": {"name": "trial", "edition": "1", "method": "private_grid"},

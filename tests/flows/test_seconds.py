@@ -24,10 +24,10 @@ from dpbo.tasks.reporting.mlflow_store import published_in, shown_before
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.report.evaluation import run_and_evaluate
 from dpbo_core.study import StudySpec, data_split
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.data_files import study_fingerprint, training_digest
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import Run
-from dpbo_core.study.training_set import study_fingerprint, training_digest
 from dpbo_core.study.tuning import run_study
 
 TYPED = """

@@ -20,7 +20,7 @@ from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.charge import Charge, QueryKey
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study, run_study
 

@@ -19,7 +19,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.report.evaluation import OpenEvaluation, open_evaluation
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import IfUseless, QueryContext
+from dpbo_core.study.query import IfUseless, QueryContext
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study, run_study
 

@@ -25,7 +25,7 @@ from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.study import StudySpec, data_split
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study

@@ -11,7 +11,7 @@ from test_flow import flow_runs, task_runs
 from dpbo.flows.owner import owners_terminal
 from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
-from dpbo_core.models import linear_trainer
+from dpbo_core.models.linear.fit import LinearTrainer
 from dpbo_core.study.spec import read_study
 
 ROOT = Path(__file__).parents[2]
@@ -29,13 +29,13 @@ def test_the_first_study_is_the_ordered_job():
 
 
 def test_each_step_is_a_task_that_trains_one_model_and_mlflow_has_its_private_score(here, monkeypatch):
-    trained, honest = [], linear_trainer.LinearTrainer.train
+    trained, honest = [], LinearTrainer.train
 
     def train(self, point):
         trained.append(point["lambda"])
         return honest(self, point)
 
-    monkeypatch.setattr(linear_trainer.LinearTrainer, "train", train)
+    monkeypatch.setattr(LinearTrainer, "train", train)
     with owners_terminal():
         tuned = tune_privately(read_study(EXAMPLE), str(EXAMPLE.parent))
     (run,) = flow_runs("tune privately")[:1]

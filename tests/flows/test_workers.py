@@ -31,7 +31,6 @@ from dpbo_core.report.binary import BinaryCells
 from dpbo_core.report.counting import Counter
 from dpbo_core.report.histogram_cells import PERSON_WEIGHT, Grouping
 from dpbo_core.study import StudySpec, data_split, precomputed
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.precomputed import (
     Precomputed,
     PublicWork,
@@ -41,6 +40,7 @@ from dpbo_core.study.precomputed import (
     required_trainings,
     train_candidates,
 )
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study

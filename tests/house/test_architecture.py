@@ -94,14 +94,14 @@ PLANTED = [
     ("flows/owner.py", "import dpbo.flows.run_end", "the floors of flows"),
     ("tasks/reporting/pictures.py", "import dpbo.tasks.policies", "the floors of tasks"),
     ("tasks/reporting/document.py", "import prefect", "pictures and pages know nothing"),
-    ("dpbo_core/models/aggregates.py", "import dpbo_core.methods.problem", "the floors of dpbo_core"),
-    ("dpbo_core/search/kernels.py", "import dpbo_core.ledger.schema", "the floors of dpbo_core"),
+    ("dpbo_core/models/integer_sums.py", "import dpbo_core.methods.problem", "the floors of dpbo_core"),
+    ("dpbo_core/search/gp.py", "import dpbo_core.ledger.schema", "the floors of dpbo_core"),
     ("dpbo_core/mechanisms/laplace.py", "import dpbo_core.ledger.ledger", "the floors of dpbo_core"),
     ("dpbo_core/errors.py", "import dpbo_core.privacy.release", "the floors of dpbo_core"),
     ("dpbo_core/methods/lipschitz.py", "import dpbo_core.methods.private_grid", "methods do not import"),
     ("dpbo_core/methods/public.py", "import dpbo_core.methods.kusner_gp", "methods do not import"),
-    ("dpbo_core/search/acquisition.py", "import dpbo_core.privacy.sensitive", "the search knows nothing"),
-    ("dpbo_core/search/posterior.py", "import dpbo_core.privacy.amounts", "the search knows nothing"),
+    ("dpbo_core/search/bo.py", "import dpbo_core.privacy.sensitive", "the search knows nothing"),
+    ("dpbo_core/search/gp.py", "import dpbo_core.privacy.amounts", "the search knows nothing"),
     ("dpbo_core/study/tuning.py", "import prefect", "the core stays free"),
     ("dpbo_core/methods/private_grid.py", "import mlflow", "the core stays free"),
     ("dpbo_core/study/spec.py", "import typer", "the core stays free"),
@@ -170,7 +170,6 @@ def test_help_says_more_than_a_symbol():
 SLICE = ("command", "flow")  # every feature that has one calls it so
 ALIKE = {
     "certified": "what a certificate shows: how anything says it, what methods say, and what reports say",
-    "learning": "beginning with earlier editions: the search, and what it begins with",
     "tuning": "the tuning of a study: the query, and its tasks",
     **merged("ALIKE_FILES"),
 }

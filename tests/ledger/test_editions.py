@@ -21,13 +21,12 @@ from dpbo_core.mechanisms.noise import InjectedNoise, Noise, OperatingSystemNois
 from dpbo_core.methods.contract import make_release
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
-from dpbo_core.search.acquisition import UCB
-from dpbo_core.search.averaged import AveragedSearch, SearchDomain, prior_of
+from dpbo_core.search.bo import UCB, AveragedSearch, SearchDomain, prior_of
 from dpbo_core.search.drifting import CHANGE_PROBABILITY, DRIFTS, LEVEL_DEVIATION, Observations, past_observations
-from dpbo_core.search.kernels import Matern52
+from dpbo_core.search.gp import Matern52
 from dpbo_core.search.learning import FRESH_SHARE, LearningSearch
-from dpbo_core.study import StudySpec, learning, tuning
-from dpbo_core.study.context import OS_NOISE, QueryContext
+from dpbo_core.study import StudySpec, editions, tuning
+from dpbo_core.study.query import OS_NOISE, QueryContext
 from dpbo_core.study.resolve import plan_study, problem_of
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study, run_study
@@ -190,7 +189,7 @@ def test_other_scores_spaces_studies_and_people_are_another_series(ledger):
     for other in (spec("1", score="accuracy"), spec("1", points=9), spec("1", name="weekly")):
         assert editions_of(run_scheduled(other, ledger).release) == []
     assert editions_of(run_scheduled(spec("2", seed=5, steps=2), ledger).release) == ["0"]
-    series = learning.series_of(spec("0"))
+    series = editions.series_of(spec("0"))
     assert ledger.released_in("another clinic", series, most=8) == ()
     assert [release.edition for release in ledger.released_in("clinic", series, most=1)] == ["2"]
 
@@ -227,7 +226,7 @@ def test_which_editions_is_written_with_the_charge_and_a_later_one_changes_nothi
 
 def test_of_two_processes_the_first_to_charge_says_what_is_learned(ledger, monkeypatch):
     run_scheduled(spec("0"), ledger)
-    looked = learning.editions_to_learn_from
+    looked = editions.editions_to_learn_from
 
     def late(*arguments):
         found = looked(*arguments)

@@ -13,11 +13,11 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.exponential import EXPONENTIAL
 from dpbo_core.mechanisms.noisy_max import NOISY_MAX
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.data_files import study_fingerprint
+from dpbo_core.study.editions import editions_held, planned_for_schedule, planned_if_scheduled
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import plan_study, resolve
 from dpbo_core.study.run import Run
-from dpbo_core.study.schedule import editions_held, planned_for_schedule, planned_if_scheduled
-from dpbo_core.study.training_set import study_fingerprint
 from dpbo_core.study.tuning import open_study, run_study
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -11,7 +11,7 @@ from dpbo_core.errors import BudgetExceeded, BudgetRefused, Sealed, StudyInvalid
 from dpbo_core.ledger import audit, recovery
 from dpbo_core.ledger.reservation import Reservation
 from dpbo_core.study import tuning
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import StudyRun, open_study
 

@@ -12,8 +12,7 @@ from dpbo_core.search.adaptive_sampling import (
     project_by_divergence,
     softmax,
 )
-from dpbo_core.search.kernels import kernel_named
-from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.gp import Posterior, kernel_named
 
 
 def example(n, seed, spread=4.0, uniform=False):

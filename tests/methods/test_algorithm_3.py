@@ -12,10 +12,10 @@ from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods.lipschitz import Lipschitz
-from dpbo_core.models import linear_trainer
+from dpbo_core.models.linear import fit
 from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import IfUseless, QueryContext
+from dpbo_core.study.query import IfUseless, QueryContext
 from dpbo_core.study.resolve import plan_study
 from dpbo_core.study.run import Run
 from dpbo_core.study.spec import read_study
@@ -42,13 +42,13 @@ def book(url):
 @pytest.fixture
 def trained(monkeypatch):
     """λ of every training, in order."""
-    seen, honest = [], linear_trainer.minimise
+    seen, honest = [], fit.minimise
 
     def counted(*arguments, **named):
         seen.append(named["regularization"])
         return honest(*arguments, **named)
 
-    monkeypatch.setattr(linear_trainer, "minimise", counted)
+    monkeypatch.setattr(fit, "minimise", counted)
     return seen
 
 
@@ -88,14 +88,14 @@ def test_both_forms_score_the_same_models(spec, book):
 
 
 def fail(monkeypatch, error, where=lambda _: True):
-    honest = linear_trainer.minimise
+    honest = fit.minimise
 
     def fails(*arguments, regularization, **named):
         if where(regularization):
             raise error
         return honest(*arguments, regularization=regularization, **named)
 
-    monkeypatch.setattr(linear_trainer, "minimise", fails)
+    monkeypatch.setattr(fit, "minimise", fails)
 
 
 ERRORS = [StudyInvalid("a certificate of 0.1"), np.linalg.LinAlgError("singular"), MemoryError(), SystemExit(3)]

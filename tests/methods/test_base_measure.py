@@ -16,11 +16,10 @@ from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.public import Public
 from dpbo_core.methods.public_search import FLOOR, base_measure, public_differences, search_on_public_data
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.scores.accuracy import Correct
-from dpbo_core.models.scores.grid import GRID
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.search.candidates import grid
-from dpbo_core.search.search_space import Real, SearchSpace
+from dpbo_core.search.search_space import Real, SearchSpace, grid
 from dpbo_core.theorems.mckenna_sheldon_2020 import selection_scale
 
 LINE = SearchSpace({"x": Real(0.0, 1.0)})
@@ -52,7 +51,7 @@ def world_of(top=0.5, *, points=40, width=0.3, **changes):
 
 
 def test_the_measure_is_the_formula():
-    """π₀ ∝ (1 + ν(p⁺ − p)/4e²)⁻⁴, with a floor of 1/500 shared evenly; e² is half a standard error² plus .003²."""
+    """π₀ ∝ (1 + ν(p⁺ − p)/4e²)⁻⁴, with a floor of 1/50 shared evenly; e² is half a standard error² plus .003²."""
     world = world_of()
     found = search_on_public_data(world, 256)
     p, places = found.mean, tuple(range(40))
@@ -69,7 +68,7 @@ def test_the_measure_is_the_formula():
             e = np.sqrt(variance / (2 * world.n_training) + 0.003**2)
             weights = (1 + noise * (p.max() - p) / (4 * e**2)) ** -4.0
             measure = base_measure(here, places, found, noise, apart)
-            assert measure == pytest.approx(0.998 * weights / weights.sum() + 0.002 / 40)
+            assert measure == pytest.approx(0.98 * weights / weights.sum() + 0.02 / 40)
             assert measure.sum() == pytest.approx(1.0)
             assert measure.min() >= FLOOR / 40
 

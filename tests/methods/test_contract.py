@@ -25,9 +25,9 @@ from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.problem import stated_kernel
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.privacy.amounts import spent_units
-from dpbo_core.search.acquisition import BayesianSearch, acquisition_named
-from dpbo_core.search.posterior import Posterior
-from dpbo_core.search.score_map import ScoreMap
+from dpbo_core.search.bo import BayesianSearch, acquisition_named
+from dpbo_core.search.estimates import ScoreMap
+from dpbo_core.search.gp import Posterior
 from dpbo_core.theorems import kusner_2015
 
 VARIANTS = {

@@ -16,11 +16,10 @@ from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.kusner_pricing import PriorScale
 from dpbo_core.methods.problem import stated_kernel
-from dpbo_core.models.scores.grid import GRID
-from dpbo_core.search.acquisition import UCB, BayesianSearch, acquisition_named
+from dpbo_core.models.integer_sums import GRID
+from dpbo_core.search.bo import UCB, BayesianSearch, acquisition_named
 from dpbo_core.search.branch_and_bound import JITTER, BranchAndBound
-from dpbo_core.search.kernels import SquaredExponential
-from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.gp import Posterior, SquaredExponential
 from dpbo_core.study import StudySpec
 from dpbo_core.study.resolve import advise_study, plan_study
 from dpbo_core.study.tuning import run_study

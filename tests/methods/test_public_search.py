@@ -16,14 +16,13 @@ from dpbo_core.methods.public_search import doubt, head_start, public_shortlist,
 from dpbo_core.models.baseline import N_FOLDS, fold_of
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import EstimatorFactory
-from dpbo_core.models.linear_trainer import LinearTrainer
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
+from dpbo_core.models.linear.fit import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.search import likelihood
-from dpbo_core.search.candidates import grid, sobol
-from dpbo_core.search.search_space import Categorical, Integer, Real, SearchSpace
+from dpbo_core.search.search_space import Categorical, Integer, Real, SearchSpace, grid, sobol
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study
 
@@ -215,7 +214,7 @@ def test_a_public_training_that_fails_costs_nothing(tables, tmp_path, monkeypatc
     def fails(*_, **__):
         raise StudyInvalid("the training did not converge")
 
-    monkeypatch.setattr("dpbo_core.models.linear_trainer.train", fails)
+    monkeypatch.setattr("dpbo_core.models.linear.fit.train", fails)
     book = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
     with pytest.raises(StudyInvalid, match="converge"):
         open_study(Run.of(StudySpec.from_dict(tables), QueryContext(book)))

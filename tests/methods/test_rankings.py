@@ -27,8 +27,8 @@ from dpbo_core.models.scores.union import SCORES
 from dpbo_core.models.scoring.partitioned import PartitionedObjective
 from dpbo_core.study import data_split
 from dpbo_core.study.named_score import score_on
-from dpbo_core.study.public_advice import advised_half
 from dpbo_core.study.resolve import advise_study, planning_problem
+from dpbo_core.study.run import advised_half
 from dpbo_core.study.spec import read_study
 from dpbo_core.study.tuning import run_study
 

@@ -25,10 +25,10 @@ from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.problem import stated_kernel
 from dpbo_core.methods.public import Public
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.privacy.guarantee import Evidence
-from dpbo_core.search.candidates import grid as grid_of
 from dpbo_core.search.search_space import Real, SearchSpace
+from dpbo_core.search.search_space import grid as grid_of
 from dpbo_core.theorems import srinivas_2010
 
 Prices = Callable[[Any], list[tuple[float, float]]]  # (Δ, scale of the noise) of each draw, in units of the score

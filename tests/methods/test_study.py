@@ -21,9 +21,9 @@ from dpbo_core.models.estimators import EstimatorFactory
 from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.study import StudySpec, data_split
 from dpbo_core.study import resolve as resolving
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.final_training import FinalModel
 from dpbo_core.study.precomputed import Precomputed, required_trainings, train_candidates
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import advise_study, plan_study, resolve
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study, run_study
@@ -306,16 +306,16 @@ def test_a_private_path_seals_even_a_trainings_letter(tables, tmp_path, monkeypa
 
 def test_a_training_that_fails_after_the_charge_is_a_public_fact(on_files, tmp_path, monkeypatch):
     """In the steps of `lipschitz`: the same words at the same step whatever the records are, and one price."""
-    from dpbo_core.models import linear_trainer
+    from dpbo_core.models.linear import fit
 
-    honest = linear_trainer.minimise
+    honest = fit.minimise
 
     def fails(*arguments, regularization, **named):
         if 0.01 < regularization < 0.1:
             raise StudyInvalid(f"training at lambda = {regularization:.6g} failed")
         return honest(*arguments, regularization=regularization, **named)
 
-    monkeypatch.setattr(linear_trainer, "minimise", fails)
+    monkeypatch.setattr(fit, "minimise", fails)
     on_files["study"]["method"] = "lipschitz"
     spec, told = StudySpec.from_dict(on_files), []
     for other in (False, True):
@@ -375,15 +375,15 @@ def test_advice_says_plainly_that_the_path_of_algorithm_3_is_useless_here_and_al
 
 def test_a_private_path_trains_everything_before_it_is_charged(tables, tmp_path, monkeypatch):
     """Which λ is trained when, for how long, and whether it fails would tell the path."""
-    from dpbo_core.models import linear_trainer
+    from dpbo_core.models.linear import fit
 
-    trained, honest = [], linear_trainer.minimise
+    trained, honest = [], fit.minimise
 
     def counted(*arguments, **named):
         trained.append(named["regularization"])
         return honest(*arguments, **named)
 
-    monkeypatch.setattr(linear_trainer, "minimise", counted)
+    monkeypatch.setattr(fit, "minimise", counted)
     tables["study"]["method"], tables["method"] = "noisy_gp", {}
     run = open_study(Run.of(StudySpec.from_dict(tables), QueryContext(ledger(tmp_path))))
     assert len(trained) == len(set(trained)) == 16

@@ -36,13 +36,12 @@ from worlds import at_length
 
 from dpbo_core.data import Preprocessing, fingerprint, read_table, table_of
 from dpbo_core.data.frames import frame_of
+from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.named_columns import data_frame, refuse_unreadable
-from dpbo_core.data.read_mode import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import fitted
 from dpbo_core.models.final_model.dpbo_served_model import ESTIMATOR, TRUSTED_TYPES, _load_pyfunc
-from dpbo_core.models.final_model.served_code import write_served_code
-from dpbo_core.models.final_model.storage import NUMBERS
+from dpbo_core.models.final_model.storage import NUMBERS, write_served_code
 from dpbo_core.models.linear.fit import train
 from dpbo_core.study.final_training import FinalModel
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from dpbo_core.data import Encoded
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.linear import fast_exact_scores as near_steps
 from dpbo_core.models.linear.fast_exact_scores import NearSteps
 from dpbo_core.models.linear.fit import LinearModel, SoftmaxModel
 from dpbo_core.models.scores.accuracy import Accuracy
-from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.models.scoring.in_memory import exact_totals

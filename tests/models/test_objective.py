@@ -15,18 +15,17 @@ from dpbo_core.mechanisms.noise import OperatingSystemNoise
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.integer_sums import GRID, to_grid
 from dpbo_core.models.linear import fit
 from dpbo_core.models.linear.fit import LinearModel, train
 from dpbo_core.models.scores.accuracy import Accuracy, Correct
 from dpbo_core.models.scores.brier import Brier
-from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.privacy.amounts import spent_units
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.search.candidates import grid
-from dpbo_core.search.search_space import Real, SearchSpace
+from dpbo_core.search.search_space import Real, SearchSpace, grid
 from dpbo_core.study import LinearSection, SearchSection
 
 RNG = np.random.default_rng(7)

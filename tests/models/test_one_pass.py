@@ -11,7 +11,7 @@ import pytest
 from worlds import plain, with_method
 
 from dpbo_core.data import parquet_file, read_table
-from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -19,16 +19,16 @@ from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import METHODS
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models import estimators
-from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scores.pairs import PairScore
+from dpbo_core.models.integer_sums import GRID
+from dpbo_core.models.scores.kinds import PairScore
 from dpbo_core.models.scoring import partitioned
 from dpbo_core.models.scoring.in_memory import evaluate_all, exact_totals
 from dpbo_core.models.scoring.partitioned import PartCache, bytes_a_record, memory_bytes
 from dpbo_core.study import StudySpec, data_split
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.data_files import study_fingerprint
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import check_one_pass
 from dpbo_core.study.run import Run
-from dpbo_core.study.training_set import study_fingerprint
 from dpbo_core.study.tuning import open_study
 
 CUTS = (0, 1, 2, 60, 61, 140, 299, 300)

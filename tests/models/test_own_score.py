@@ -20,10 +20,10 @@ from dpbo_core.ledger.owners_ledger import Code
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.data_split import public_sources
 from dpbo_core.study.precomputed import train_candidates
 from dpbo_core.study.preconditions import approve_study
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study, run_study
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from worlds import at_length
 
-from dpbo_core.models.aggregates import PairCount
+from dpbo_core.models.integer_sums import PairCount
 from dpbo_core.models.scores.balanced_accuracy import PairedBalancedAccuracy
-from dpbo_core.models.scores.pairs import auc_of, counts, pairs_of
+from dpbo_core.models.scores.kinds import auc_of, counts, pairs_of
 from dpbo_core.models.scores.roc_auc import N_CELLS, Decisions, RocAuc
 from dpbo_core.models.scoring.in_memory import SHARES_PER_MODEL, shifted
 from dpbo_core.privacy.sensitive import Sensitive

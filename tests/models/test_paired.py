@@ -10,11 +10,9 @@ from worlds import Named, at_length
 
 from dpbo_core.methods.private_grid import PrivateGrid
 from dpbo_core.methods.public_search import doubt, pairing, public_differences, search_on_public_data
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID, stretched
 from dpbo_core.models.scoring.in_memory import exact_totals
-from dpbo_core.models.scoring.paired import stretched
-from dpbo_core.search.candidates import grid
-from dpbo_core.search.search_space import Real, SearchSpace
+from dpbo_core.search.search_space import Real, SearchSpace, grid
 from dpbo_core.study import StudySpec, data_split
 
 STEPS = st.integers(0, GRID)
@@ -112,8 +110,9 @@ def test_the_bound_is_that_whose_noise_and_bias_are_least_on_public_records():
 def test_where_pairing_gains_nothing_the_plain_scores_choose():
     world = world_of()
     found = search_on_public_data(world, 256)
-    little = 0.01 * doubt(world, float(found.scores.max()))
-    assert pairing(world, found, little, public_differences(world, found)) is None
+    e, differences = doubt(world, float(found.scores.max())), public_differences(world, found)
+    assert pairing(world, found, 0.09 * e, differences) is None
+    assert pairing(world, found, 0.11 * e, differences) is not None
     right_or_wrong = replace(world, trainer=Graded(np.where(graded(200, 1) > GRID // 2, GRID, 0)))
     constant = replace(world, trainer=Graded(np.full((50, 30), GRID // 3)))
     for other in (right_or_wrong, constant):

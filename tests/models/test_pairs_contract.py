@@ -140,7 +140,7 @@ def test_a_head_start_is_in_steps_of_the_count(share):
     rarer, best = n * min(pi, 1 - pi), auc.max()
     squared_error = max(best * (1 - best), 1 / rarer) / rarer / 2 + 0.003**2
     weights = (1 + noise * (best - auc) / (4 * squared_error)) ** -4
-    law = 0.998 * weights / weights.sum() + 0.002 / len(auc)
+    law = 0.98 * weights / weights.sum() + 0.02 / len(auc)
     assert pair is None
     assert steps.tolist() == np.rint(scale * np.log(law / law.max())).tolist()
     assert steps.min() < -scale / 10  # it has a say, and shuts nobody out

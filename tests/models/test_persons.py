@@ -24,8 +24,8 @@ from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.certified import CERTIFIED
 from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.scores.accuracy import Correct
-from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.models.scoring.persons import AddedAnswers, Persons, record_steps
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit

@@ -10,8 +10,8 @@ from neighbours import make_world
 from worlds import at_length, study_of_files
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.declared import Numbers
-from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.integer_sums import GRID, to_grid
+from dpbo_core.models.scores.kinds import Numbers
 from dpbo_core.models.scores.union import SCORES
 from dpbo_core.study.named_score import score_on
 

@@ -14,11 +14,11 @@ from worlds import at_length, study_of_files
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimators import EstimatorFactory
+from dpbo_core.models.integer_sums import GRID, to_grid
 from dpbo_core.models.scores.accuracy import Accuracy
 from dpbo_core.models.scores.balanced_accuracy import BalancedAccuracy
 from dpbo_core.models.scores.bounded_function import BoundedFunction
-from dpbo_core.models.scores.declared import Numbers
-from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.scores.kinds import Numbers
 from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.regression_error import RegressionError

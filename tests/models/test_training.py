@@ -18,7 +18,7 @@ from worlds import at_length
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.linear import newton
 from dpbo_core.models.linear.fast_exact_scores import SignedRows
-from dpbo_core.models.linear.fit import LinearModel, minimise, train
+from dpbo_core.models.linear.fit import LinearModel, LinearTrainer, minimise, train
 from dpbo_core.models.linear.losses import (
     default_tolerance,
     gap_certificate,
@@ -29,7 +29,6 @@ from dpbo_core.models.linear.losses import (
     row_norm,
 )
 from dpbo_core.models.linear.newton import Start, descend, visit
-from dpbo_core.models.linear_trainer import LinearTrainer
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.theorems.kusner_2015 import weight_norm_bound
 

@@ -19,10 +19,10 @@ from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.models.linear.fast_exact_scores import stored
 from dpbo_core.report.evaluated_model import file_model, model_at
 from dpbo_core.study import StudySpec, data_split
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.data_files import study_fingerprint, training_digest
 from dpbo_core.study.final_training import FinalModel
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
-from dpbo_core.study.training_set import study_fingerprint, training_digest
 from dpbo_core.study.tuning import open_study
 
 N = 9000  # more than two blocks of the solvers' rows

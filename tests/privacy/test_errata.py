@@ -10,7 +10,7 @@ import reading
 import write_pages
 from write_pages import stale
 
-from dpbo_core.search.kernels import Matern52
+from dpbo_core.search.gp import Matern52
 from dpbo_core.theorems import kusner_2015, srinivas_2010
 
 ROOT = Path(__file__).parents[2]

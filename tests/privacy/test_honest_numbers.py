@@ -20,7 +20,7 @@ from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.models.baseline import constant_margin, constant_score, person_weights
 from dpbo_core.models.scores.accuracy import Accuracy
-from dpbo_core.models.scores.declared import Numbers
+from dpbo_core.models.scores.kinds import Numbers
 from dpbo_core.models.scores.union import RECORD_SCORES
 from dpbo_core.privacy.release import Release, Spend, displayed_metric
 from dpbo_core.theorems.feldman_cousins_1998 import bounded_laplace_interval

@@ -22,15 +22,15 @@ from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods.certified import CERTIFIED as OF_METHODS
 from dpbo_core.models.final_model import storage
-from dpbo_core.models.final_model.served_code import write_served_code
+from dpbo_core.models.final_model.storage import write_served_code
 from dpbo_core.privacy.guarantee import PrivacyUnit
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.report.counting import FileTable
 from dpbo_core.report.request import own_evaluation
 from dpbo_core.study import EvaluationSection, StudySpec, query
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.data_split import public_half
 from dpbo_core.study.final_training import FinalModel
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import ready_study, run_study

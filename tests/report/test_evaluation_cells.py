@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from neighbours import make_world, nasty_pairs
 
 from dpbo_core.data import read_table, table_of
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.data.people import surplus_mask
-from dpbo_core.data.read_mode import SENSITIVE_FILE
 from dpbo_core.errors import Sealed
 from dpbo_core.report.binary import BinaryCells
 from dpbo_core.report.counting import Counter, count, count_parts

@@ -21,8 +21,7 @@ from dpbo_core.privacy.guarantee import Evidence, NeighboringRelation, PrivacyGu
 from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.report.evaluation import evaluate_study, run_and_evaluate
 from dpbo_core.study import StudySpec, query
-from dpbo_core.study.context import QueryContext
-from dpbo_core.study.query import PrivateQuery
+from dpbo_core.study.query import PrivateQuery, QueryContext
 from dpbo_core.study.tuning import run_study
 
 ROOT = Path(__file__).resolve().parents[2]

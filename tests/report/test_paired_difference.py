@@ -29,8 +29,8 @@ from dpbo_core.report.comparison_query import paired, verdict
 from dpbo_core.report.difference import PairedSums, detectable
 from dpbo_core.report.evaluated_model import estimator_of_file
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.final_training import FinalModel
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import run_study
 

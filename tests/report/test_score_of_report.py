@@ -15,8 +15,8 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.report.evaluation import run_and_evaluate
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.final_training import FinalModel
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import open_study, run_study

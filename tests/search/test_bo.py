@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from dpbo_core.search.acquisition import UCB, BayesianSearch, ExpectedImprovement, acquisition_named
-from dpbo_core.search.kernels import Matern52, SquaredExponential
-from dpbo_core.search.posterior import Posterior
+from dpbo_core.search.bo import UCB, BayesianSearch, ExpectedImprovement, acquisition_named
+from dpbo_core.search.gp import Matern52, Posterior, SquaredExponential
 from dpbo_core.theorems import srinivas_2010
 
 ROOT = Path(__file__).parents[2]

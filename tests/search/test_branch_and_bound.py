@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpbo_core.search.branch_and_bound import BranchAndBound
-from dpbo_core.search.kernels import SquaredExponential
+from dpbo_core.search.gp import SquaredExponential
 
 
 def grid(n, d):

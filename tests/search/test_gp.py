@@ -13,16 +13,18 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.search.kernels import (
+from dpbo_core.search.gp import (
+    JITTER,
     KERNELS,
+    GrowingCholesky,
     Kernel,
     Matern52,
+    Posterior,
     SquaredExponential,
     kernel_named,
     typical_lengthscale,
 )
 from dpbo_core.search.likelihood import fit
-from dpbo_core.search.posterior import JITTER, GrowingCholesky, Posterior
 
 QUIET = settings(deadline=None, database=None, derandomize=True, max_examples=40)
 

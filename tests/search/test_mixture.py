@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbo_core.search.acquisition import UCB
-from dpbo_core.search.averaged import AveragedSearch, SearchDomain, prior_of
-from dpbo_core.search.kernels import kernel_named
-from dpbo_core.search.mixture import KernelMixture, Prior, average, range_probability
-from dpbo_core.search.score_map import ScoreMap
+from dpbo_core.search.bo import UCB, AveragedSearch, SearchDomain, prior_of
+from dpbo_core.search.estimates import KernelMixture, Prior, ScoreMap, average, range_probability
+from dpbo_core.search.gp import kernel_named
 from dpbo_core.theorems.feldman_cousins_1998 import CONFIDENCE_LEVEL, bounded_interval, bounded_laplace_interval
 
 LINE = np.linspace(0.0, 1.0, 25)[:, None]

@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import qmc
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.search.candidates import grid, sobol, sobol_subset
-from dpbo_core.search.search_space import Categorical, Integer, Real, SearchSpace
+from dpbo_core.search.search_space import Categorical, Integer, Real, SearchSpace, grid, sobol, sobol_subset
 
 
 def test_a_log_grid_runs_from_end_to_end():

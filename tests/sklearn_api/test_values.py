@@ -28,11 +28,10 @@ from dpbo_core import (
 )
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.prototype import Prototype
-from dpbo_core.search.candidates import sobol
-from dpbo_core.search.search_space import SearchSpace
+from dpbo_core.search.search_space import SearchSpace, sobol
 from dpbo_core.sklearn_api.arguments import sections_of
-from dpbo_core.study.learning import series_of
-from dpbo_core.study.training_set import study_fingerprint
+from dpbo_core.study.data_files import study_fingerprint
+from dpbo_core.study.editions import series_of
 
 NAMES = [f"c{i:02d}" for i in range(40)]
 

@@ -21,9 +21,8 @@ from dpbo_core.methods.lipschitz import Lipschitz
 from dpbo_core.methods.private_grid import SIMULATED_SHARE, PrivateGrid
 from dpbo_core.methods.private_trajectory import PrivateTrajectory
 from dpbo_core.methods.public import Public
-from dpbo_core.models.scores.grid import GRID
-from dpbo_core.search.candidates import sobol
-from dpbo_core.search.search_space import Real, SearchSpace
+from dpbo_core.models.integer_sums import GRID
+from dpbo_core.search.search_space import Real, SearchSpace, sobol
 from dpbo_core.study import StudySpec
 from dpbo_core.study.resolve import advise_study, plan_study, problem_of
 from dpbo_core.study.tuning import run_study
@@ -274,9 +273,9 @@ def test_what_the_first_training_would_refuse_a_plan_refuses():
 
 
 def test_a_verdict_counts_what_there_is_to_gain_over_one_answer_for_all():
-    """Sixty records at ε = 1: an error below a tenth is small beside the range, and much of the gain."""
+    """Fifty records at ε = 1: an error below a tenth is small beside the range, and much of the gain."""
     space = {"lambda": {"low": 1e-4, "high": 10.0, "log": True, "points": 16}}
-    spec = on_files(data={"n_validation": 60}, model={"score": "sigmoid"}, space=space)
+    spec = on_files(data={"n_validation": 50}, model={"score": "sigmoid"}, space=space)
 
     def verdicts(baseline):
         return {line.kind: line for line in advise_study(spec, baseline=baseline).methods}
@@ -292,7 +291,7 @@ def test_a_verdict_counts_what_there_is_to_gain_over_one_answer_for_all():
 
 
 def test_the_baseline_is_the_public_files_and_refused_without_it(tmp_path):
-    from dpbo_core.study.public_advice import advised_half
+    from dpbo_core.study.run import advised_half
 
     spec = on_files()
     with pytest.raises(StudyInvalid, match=r"no file t.csv"):
@@ -303,7 +302,7 @@ def test_the_baseline_is_the_public_files_and_refused_without_it(tmp_path):
 
 def test_a_plan_that_counts_the_public_file_says_narrower_things_of_the_same_choice(tmp_path):
     """n moves the ranges, and never which method "auto" becomes, for that is asked where no file is."""
-    from dpbo_core.study.headers import n_public
+    from dpbo_core.study.data_files import n_public
 
     spec = on_files()
     with pytest.raises(StudyInvalid, match=r"no file t.csv"):

@@ -11,7 +11,7 @@ from dpbo_core.ledger.accounting.admission import Price
 from dpbo_core.report.evaluation import run_and_evaluate
 from dpbo_core.report.request import own_evaluation
 from dpbo_core.report.study_price import price_of
-from dpbo_core.study.context import IfUseless, QueryContext
+from dpbo_core.study.query import IfUseless, QueryContext
 from dpbo_core.study.resolve import plan_study, resolve
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import ready_study, run_study

@@ -10,7 +10,7 @@ from benchmarks.compare.__main__ import main
 from benchmarks.compare.cell_runs import auto_of, cells_of, measured_own
 from benchmarks.compare.own_task import read_task
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 
 N, M_RECORDS, PUBLIC = 12, 60, 40
 

@@ -15,12 +15,12 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 from dpbo_core import PrivateSelection, StudySpec
 from dpbo_core.errors import AssumptionNotAccepted, DpboError, NoBudget, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.sklearn_api.private_selection import prediction_table
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.final_training import FinalModel, model_is_public
 from dpbo_core.study.precomputed import PublicWork
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import advise_study, planning_problem, resolve
 from dpbo_core.study.run import Run
 from dpbo_core.study.tuning import run_study

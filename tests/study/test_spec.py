@@ -19,9 +19,9 @@ from dpbo_core.methods import METHODS
 from dpbo_core.report.request import EvaluationQuery
 from dpbo_core.search.search_space import Integer, Real
 from dpbo_core.study import EstimatorSection, EvaluationSection, StudySpec
+from dpbo_core.study.data_files import study_fingerprint
 from dpbo_core.study.resolve import plan_study, planning_problem, problem_of
 from dpbo_core.study.spec import read_study
-from dpbo_core.study.training_set import study_fingerprint
 
 
 @pytest.mark.parametrize("kind", METHODS)

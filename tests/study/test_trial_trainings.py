@@ -12,8 +12,8 @@ from sklearn.svm import NuSVC
 from dpbo.tasks.reporting.certificate_words import untrained_words
 from dpbo_core import PrivacyLedger, PrivateSearch, Real, StudySpec, run_study
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.precomputed import PublicWork
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import resolve
 from dpbo_core.study.run import Run
 from dpbo_core.study.trained_models import to_try_out

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import at_length
 
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.linear.fit import train
-from dpbo_core.models.scores.grid import GRID
 from dpbo_core.models.scores.ramp import Ramp
 from dpbo_core.models.scores.sigmoid import Sigmoid
 from dpbo_core.theorems import kusner_2015 as theorems

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 from dpbo_core.search.branch_and_bound import BranchAndBound
-from dpbo_core.search.kernels import SquaredExponential
+from dpbo_core.search.gp import SquaredExponential
 from dpbo_core.theorems import kusner_2015 as theorems
 
 

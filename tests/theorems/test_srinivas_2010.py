@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpbo_core.search.kernels import Matern52
+from dpbo_core.search.gp import Matern52
 from dpbo_core.theorems.srinivas_2010 import information_gain_bound, regret_constant
 
 QUIET = settings(deadline=None, database=None, derandomize=True, max_examples=60)

@@ -1,4 +1,4 @@
-"""A saved final model where dpbo is not installed: MLflow opens it by a copy of this module (`served_code`).
+"""A saved final model where dpbo is not installed: MLflow opens it by a copy of this module (`write_served_code`).
 
 It encodes records by the modules that encode them for scoring, which are copied along. They need numpy, and for an
 estimator skops, LightGBM or XGBoost, and pandas where it takes a table's own columns. What is allowed in the

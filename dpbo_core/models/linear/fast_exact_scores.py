@@ -52,10 +52,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpbo_core.data import Encoded
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.linear.losses import row_blocks, row_norm
 from dpbo_core.models.scores.accuracy import Accuracy
-from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scores.margin import Steep
+from dpbo_core.models.scores.kinds import Steep
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpbo_core.models.scores.declared import Declared, NaturalUnit
-from dpbo_core.models.scores.record import RecordScore, Scores, equal
+from dpbo_core.models.scores.kinds import Declared, NaturalUnit, RecordScore, Scores, equal
 
 
 @dataclass(frozen=True)

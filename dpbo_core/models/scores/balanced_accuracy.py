@@ -11,9 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.declared import Declared, check_shares
-from dpbo_core.models.scores.pairs import Asked, Integers, PairScore
-from dpbo_core.models.scores.record import RecordScore, Scores, equal
+from dpbo_core.models.scores.kinds import (
+    Asked,
+    Declared,
+    Integers,
+    PairScore,
+    RecordScore,
+    Scores,
+    check_shares,
+    equal,
+)
 
 
 @dataclass(frozen=True)

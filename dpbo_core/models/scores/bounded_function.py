@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.isolated_estimator import contained
-from dpbo_core.models.scores.declared import NaturalUnit
-from dpbo_core.models.scores.record import RecordScore, Scores
+from dpbo_core.models.scores.kinds import NaturalUnit, RecordScore, Scores
 from dpbo_core.privacy.sensitive import each
 
 

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.scores.declared import Declared
-from dpbo_core.models.scores.record import Loss, Scores, Verb
+from dpbo_core.models.scores.kinds import Declared, Loss, Scores, Verb
 
 LOG_LOSS_BOUND = math.log(100.0)  # a probability below 1% counts as 1%
 

@@ -7,8 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.models.scores.declared import Declared, Numbers
-from dpbo_core.models.scores.record import Loss, Scores
+from dpbo_core.models.scores.kinds import Declared, Loss, Numbers, Scores
 
 
 @dataclass(frozen=True)

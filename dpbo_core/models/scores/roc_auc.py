@@ -20,9 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.models.scores.declared import Declared
-from dpbo_core.models.scores.pairs import Asked, Integers, PairScore
-from dpbo_core.models.scores.record import RecordScore, Scores, Verb
+from dpbo_core.models.scores.kinds import Asked, Declared, Integers, PairScore, RecordScore, Scores, Verb
 
 N_CELLS = 2**16
 MAX_DECISION_VALUE = 1e300  # of a decision value: beyond it every number is as large

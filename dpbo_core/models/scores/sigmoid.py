@@ -7,8 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpbo_core.models.scores.declared import Declared
-from dpbo_core.models.scores.margin import Steep, steep
+from dpbo_core.models.scores.kinds import Declared, Steep, steep
 
 
 @dataclass(frozen=True)

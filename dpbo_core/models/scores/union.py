@@ -8,10 +8,7 @@ from typing import TypeVar
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.scores.accuracy import Accuracy
-from dpbo_core.models.scores.declared import Declared, Numbers
-from dpbo_core.models.scores.margin import Steep
-from dpbo_core.models.scores.pairs import PairScore
-from dpbo_core.models.scores.record import RecordScore
+from dpbo_core.models.scores.kinds import Declared, Numbers, PairScore, RecordScore, Steep
 from dpbo_core.privacy.named_parts import NamedParts
 
 OF_MARGINS, OF_CLASSES = "sigmoid", "accuracy"  # where a study names no score

@@ -1,4 +1,4 @@
-"""The sensitive half: exact integer sums of bounded per-record scores.
+"""Scoring records in memory by exact integers: what a model must give, and the sums over the sensitive half.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -6,30 +6,90 @@
 | V | `records` | the validation records, preprocessed row by row | X (m, d), labels (m,), broken (m,) |
 | g | `score` | one record's score in [0, G] | — |
 | 2²⁴·m·f_V(λ)/G | `evaluate(model)` | the sum of the scores, each rounded to a multiple of 2⁻²⁴·G first | integer |
-| — | `paired(model, λ₀'s, c)` | the sum of clipped differences, as `paired.py` has it | integer |
+| — | `paired(model, λ₀'s, c)` | the sum of clipped differences, as `integer_sums` has it | integer |
 | — | `evaluate_all(models)` | the same integers under many models, each record read once | (L,) integers |
 
 Every conceivable record has a score: a broken one is replaced by (x = 0, y = +1) under a margin score, so it scores
 φ(0), and scores 0 under any other. A record's score depends on the model and that record alone, so at a fixed model
 replacing one record moves the sum by at most 2²⁴ steps, and the order of summation cannot matter. A score of pairs
-(`models.scores.pairs`) is counted from a table of both classes' records in public cells instead, of which a broken
-record is no part, whatever the model.
+(`PairScore`) is counted from a table of both classes' records in public cells instead, of which a broken record is
+no part, whatever the model.
 """
 
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data import Encoded
-from dpbo_core.models.scorable import ScorableModel, common_class, usable_mask
-from dpbo_core.models.scores.pairs import PAIR_SCORE_REFUSAL, Integers, PairScore, counts, pairs_of
+from dpbo_core.models.integer_sums import stretched
+from dpbo_core.models.scores.kinds import PAIR_SCORE_REFUSAL, Integers, PairScore, counts, pairs_of
 from dpbo_core.models.scores.union import Score
-from dpbo_core.models.scoring.paired import stretched
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
+
+ROWS_PER_BLOCK = 16_384  # records of a block that estimators predict, a whole number of their batches
+
+SignedSteps = tuple[int, NDArray[np.int64] | NDArray[np.float64]]  # ±1, and whole numbers (r, L)
+
+
+class ScorableModel(ABC):
+    """A model that gives the exact integer steps of encoded records. Public; the steps are as sensitive as they."""
+
+    @abstractmethod
+    def steps(self, records: Encoded, score: Score) -> Integers:
+        """Return each record's score as an integer from 0 to 2²⁴, (m,); TypeError for an unsupported score.
+
+        Raises:
+            TypeError: the score is of pairs, or not one of the model's; never on account of a record.
+        """
+
+    def order_independent_steps(self, records: Encoded, score: Score) -> Integers:  # noqa: ARG002
+        """Return each record's score as an integer, (m,), whatever its position; TypeError unless overridden."""
+        raise TypeError(f"a {type(self).__name__} scores records, not persons")
+
+    def pair_table(self, records: Encoded, score: PairScore) -> Integers:  # noqa: ARG002
+        """Return how many usable records of each class are in each cell, (2, B); TypeError unless overridden."""
+        raise TypeError(f"a {type(self).__name__} ranks nothing")
+
+    @classmethod
+    def steps_of_all(cls, models: Sequence[Self], records: Encoded, score: Score) -> Integers:
+        """Return each record's score under several models, (m, L), as integers from 0 to 2²⁴."""
+        return np.stack([model.steps(records, score) for model in models], axis=1)
+
+    @classmethod
+    def block_rows(cls, models: Sequence[Self], n_records: int) -> int:  # noqa: ARG003
+        """Return the number of records to score in one block, always the same, so that batches are."""
+        return ROWS_PER_BLOCK
+
+    @classmethod
+    def signed_steps(cls, models: Sequence[Self], records: Encoded, score: Score) -> Iterator[SignedSteps]:
+        """Yield (+1 or −1, integer scores (r, L)) blocks whose signed sum has every record's `steps_of_all` once.
+
+        A yielded block may be overwritten by the next one.
+        """
+        size = cls.block_rows(models, records.n_records)
+        for at in range(0, records.n_records, size):
+            yield 1, cls.steps_of_all(models, records.part(slice(at, at + size)), score)
+
+
+def common_class(models: Sequence[ScorableModel]) -> type[ScorableModel]:
+    """Return the class of all these models, whose methods score several at once; `ScorableModel` if they differ."""
+    classes = {type(model) for model in models}
+    return classes.pop() if len(classes) == 1 else ScorableModel
+
+
+def usable_mask(records: Encoded) -> NDArray[np.bool_]:
+    """Return a mask (m,) of the records that could be read and have a known class."""
+    return ~records.broken & (records.labels >= 0)
+
+
+def unscorable_reason(score: Score, scored_by: str) -> TypeError:
+    """Return the TypeError to raise for a score that a model cannot compute, with `scored_by` as its text."""
+    return TypeError(PAIR_SCORE_REFUSAL if isinstance(score, PairScore) else scored_by)
+
 
 SHARES_PER_MODEL = 2**16
 IN_MEMORY_FACTOR = 32  # times fewer models wait for one another where records are in memory
@@ -205,7 +265,7 @@ def _class_counts(records: Encoded) -> Integers:
 def shifted(count: Sensitive[int], pairs: Sensitive[int], share: float) -> Sensitive[int]:
     """Return the sealed C₂ − ⌊r·D⌋ of `count` C₂ and `pairs` D, with r the `share` rounded to 2⁻¹⁶.
 
-    It has the same sensitivity as C₂ (`aggregates`).
+    It has the same sensitivity as C₂ (`integer_sums`).
     """
     return Sensitive(count.expose() - ((round(share * SHARES_PER_MODEL) * pairs.expose()) // SHARES_PER_MODEL))
 

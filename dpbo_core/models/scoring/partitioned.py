@@ -28,12 +28,20 @@ import numpy as np
 from dpbo_core import data
 from dpbo_core.data import Encoded, Preprocessing
 from dpbo_core.data.addresses import ObjectAddress, Part
-from dpbo_core.data.read_mode import SENSITIVE_FILE
+from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.errors import Sealed
-from dpbo_core.models.scorable import ROWS_PER_BLOCK, ScorableModel
-from dpbo_core.models.scores.pairs import Integers, PairScore, pairs_of
+from dpbo_core.models.scores.kinds import Integers, PairScore, pairs_of
 from dpbo_core.models.scores.union import Score
-from dpbo_core.models.scoring.in_memory import SINGLE_MODEL, Half, Paired, Totals, exact_totals, table_of_part
+from dpbo_core.models.scoring.in_memory import (
+    ROWS_PER_BLOCK,
+    SINGLE_MODEL,
+    Half,
+    Paired,
+    ScorableModel,
+    Totals,
+    exact_totals,
+    table_of_part,
+)
 from dpbo_core.privacy.sensitive import Opaque, Sensitive, attempted
 
 if TYPE_CHECKING:

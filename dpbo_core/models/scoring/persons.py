@@ -35,11 +35,9 @@ from dpbo_core.data.addresses import Part
 from dpbo_core.data.fetched import Contents
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import Sealed
-from dpbo_core.models.scorable import ROWS_PER_BLOCK, ScorableModel
-from dpbo_core.models.scores.grid import GRID, to_grid
+from dpbo_core.models.integer_sums import EQUAL_SCORE, GRID, stretched, to_grid
 from dpbo_core.models.scores.union import MarginScore, Score
-from dpbo_core.models.scoring.in_memory import Half, Paired, Totals
-from dpbo_core.models.scoring.paired import EQUAL_SCORE, stretched
+from dpbo_core.models.scoring.in_memory import ROWS_PER_BLOCK, Half, Paired, ScorableModel, Totals
 from dpbo_core.models.scoring.partitioned import (
     FILE_NAME_SHOWN,
     PartReader,

@@ -8,7 +8,7 @@ from dpbo.features.isolation import available, enforced_model
 from dpbo.features.isolation.child import Record, read_model, result_of, steps
 from dpbo.features.isolation.engine import in_memory
 from dpbo_core.models import estimator_trainer
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 
 
 class InProcess:

@@ -37,10 +37,10 @@ from dpbo_core.errors import AssumptionNotAccepted, Sealed, StudyInvalid
 from dpbo_core.methods.advice import advise
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
 from dpbo_core.models.estimators import FittedEstimator, fitted
+from dpbo_core.models.integer_sums import GRID, to_grid
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.bounded_function import BoundedFunction
 from dpbo_core.models.scores.brier import Brier
-from dpbo_core.models.scores.grid import GRID, to_grid
 from dpbo_core.models.scores.log_loss import LogLoss
 from dpbo_core.models.scores.regression_error import RegressionError
 from dpbo_core.models.scoring.in_memory import exact_totals

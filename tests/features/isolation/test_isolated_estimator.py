@@ -22,11 +22,11 @@ from dpbo.features.isolation import enforced_model, engine
 from dpbo_core import Categorical, PrivacyBudget, PrivacyLedger, open_study
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimator_trainer import EstimatorTrainer
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.prototype import Prototype
 from dpbo_core.models.scores.accuracy import Correct
-from dpbo_core.models.scores.grid import GRID
-from dpbo_core.study.context import QueryContext
 from dpbo_core.study.final_training import FinalModel
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.run import Run
 
 HERE = Path(__file__).parent

@@ -13,7 +13,7 @@ from dpbo.features.objective.score_session import ScoreSession
 from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 
 # What its own plan calls useless
 

@@ -29,7 +29,7 @@ from dpbo_core.mechanisms.noise import InjectedNoise, OperatingSystemNoise
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.sklearn_api.search_study import TwoTables, split_of
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.resolve import planning_problem
 from dpbo_core.study.sections import ObjectiveSection
 

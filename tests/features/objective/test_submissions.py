@@ -42,7 +42,7 @@ from dpbo.tasks.reporting.pictures import draw
 from dpbo_core import NoScoresLeft, PrivacyBudget, PrivacyLedger, StudyInvalid
 from dpbo_core.errors import AssumptionNotAccepted
 from dpbo_core.mechanisms.noise import InjectedNoise
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 
 BOTH = ("public_models", "rowwise_predictions")
 

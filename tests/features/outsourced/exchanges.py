@@ -13,7 +13,7 @@ from dpbo.features.outsourced.messages import Query, read_message, write_message
 from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.guarantee import NeighboringRelation
-from dpbo_core.study.context import OS_NOISE, QueryContext
+from dpbo_core.study.query import OS_NOISE, QueryContext
 
 PRIVATE = PrivateAnswers(-20.0, 0.0, 1.0, 1e-6)
 

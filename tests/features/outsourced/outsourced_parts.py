@@ -18,7 +18,7 @@ from dpbo_core.errors import DpboError
 from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.methods import EXCHANGES
 from dpbo_core.privacy.guarantee import NeighboringRelation
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 
 
 def of_no_study(file):
@@ -265,12 +265,12 @@ STANDING_ELSEWHERE = "outsourced"  # test_outsourced_certificate.py
 MODELLER = "the modeller knows nothing"
 PLANTED_IMPORTS = [
     ("features/outsourced/modeler.py", "import dpbo_core.data.table", MODELLER),
-    ("dpbo_core/search/acquisition.py", "import dpbo_core.privacy.sensitive", MODELLER),
+    ("dpbo_core/search/bo.py", "import dpbo_core.privacy.sensitive", MODELLER),
     ("features/outsourced/session.py", "import dpbo.features.outsourced.curator", MODELLER),
     ("features/outsourced/box.py", "import dpbo_core.methods.lipschitz", "methods do not import"),
 ]
 PLANTED_ALONE = {
-    "dpbo_core/search/acquisition.py": "another file of its room imports the same, and one way to a module is told"
+    "dpbo_core/search/bo.py": "another file of its room imports the same, and one way to a module is told"
 }
 
 FAILURE_ROOMS = {"features.outsourced": (("release", "sealed"), "arithmetic on integer sums of public range")}

@@ -15,7 +15,7 @@ from dpbo_core.errors import CertificateFalse, DpboError
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.methods.certified import CERTIFIED
 from dpbo_core.privacy.guarantee import NeighboringRelation
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 
 
 @pytest.mark.parametrize("transform", ["gaussian", "published"])

@@ -42,7 +42,7 @@ from dpbo_core.ledger.accounting.composition import largest_rho
 from dpbo_core.mechanisms.noise import InjectedNoise
 from dpbo_core.methods import EXCHANGES, METHODS, method_named
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 
 BY_ONE, REPLACE = NeighboringRelation.ROW_MOVES_BY_ONE, NeighboringRelation.REPLACE_ONE
 NO_NOISE = InjectedNoise(np.random.default_rng(0), 0.0)

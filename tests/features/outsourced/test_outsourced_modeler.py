@@ -8,7 +8,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from dpbo.features.outsourced.modeler import Modeler, Prior, RowAnswer
-from dpbo_core.search.kernels import BlurredSquaredExponential, SquaredExponential
+from dpbo_core.search.gp import BlurredSquaredExponential, SquaredExponential
 from dpbo_core.theorems import srinivas_2010
 
 

@@ -28,7 +28,7 @@ from dpbo.features.private_training.trial_search import agrees
 from dpbo.features.private_training.trial_vault import TrialVault
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
-from dpbo_core.models.scores.grid import GRID
+from dpbo_core.models.integer_sums import GRID
 from dpbo_core.privacy.guarantee import NeighboringRelation
 
 ACCEPTS = ("declared_cost", "contained_elsewhere")

@@ -18,7 +18,7 @@ from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.report.certified import CERTIFIED
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 from dpbo_core.theorems.selection_price import pure_selection_epsilon
 
 ACCEPTS = ("declared_cost", "contained_elsewhere", "public_validation")

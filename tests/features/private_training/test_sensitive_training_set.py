@@ -10,8 +10,8 @@ from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods.certified import CERTIFIED
 from dpbo_core.study import StudySpec
+from dpbo_core.study.data_files import training_digest
 from dpbo_core.study.resolve import resolve
-from dpbo_core.study.training_set import training_digest
 from dpbo_core.study.tuning import run_study
 
 

@@ -37,7 +37,7 @@ from dpbo_core.mechanisms.noise_vault import NoiseVault, Shredded
 from dpbo_core.privacy.sensitive import Sensitive
 from dpbo_core.report.certified import CERTIFIED
 from dpbo_core.study import StudySpec, WatchSection
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 from dpbo_core.study.tuning import run_study
 
 SURE = WatchSection(drop=0.2, epsilon=20.0)  # of noise that no test will ever see

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dpbo.features.watch.power import SOON, YEAR, Noise, alarms, power, smallest_drop
 from dpbo.features.watch.terms import MeanMeasure, PairMeasure, Terms
 from dpbo.features.watch.watching import WatchPlan
-from dpbo_core.models.scores.grid import GRID
-from dpbo_core.models.scores.pairs import pairs_of
+from dpbo_core.models.integer_sums import GRID
+from dpbo_core.models.scores.kinds import pairs_of
 from dpbo_core.privacy.sensitive import Sensitive
 
 

@@ -13,7 +13,7 @@ from dpbo.features.watch.looks import OpenLook, open_look
 from dpbo_core.ledger.charge import Caller
 from dpbo_core.ledger.sources import file_source
 from dpbo_core.study import StudySpec, WatchSection
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
 
 LINEAR: dict[str, Any] = {
     "model": {"estimator": "logistic", "score": "sigmoid"},

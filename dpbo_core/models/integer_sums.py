@@ -1,13 +1,21 @@
-"""The two ways to aggregate the records' outcomes to one integer per candidate, with their sensitivities and units.
+"""Records' scores as exact integers, and the two ways to aggregate them to one per candidate.
+
+A record's score in whole steps of its range, and what both ways have:
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| g | `scores` | a record's score | (m,) |
+| G | `score_range` | range of one record's score | scalar > 0 |
+| — | `GRID` | steps from 0 to G, 2²⁴ | integer |
+| m | `n_records` | validation records | scalar |
+| k | `counted` | records one person may own | scalar |
+| Δ | `record_steps` | the sensitivity: most that k replaced records move the integer by | integer |
 
 The mean of bounded scores, one a record, as an exact integer sum.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| m | `n_records` | validation records | scalar |
-| k | `counted` | records one person may own | scalar |
-| G | `score_range` | range of one record's score | scalar |
-| Δ | `record_steps` | most k replaced records move the sum at a fixed model, k·2²⁴ (never above m·2²⁴) | integer |
+| Δ | `record_steps` | at a fixed model k·2²⁴, never above m·2²⁴ | integer |
 | — | `range_steps` | the whole range of the sum, m·2²⁴ | integer |
 | — | `score_per_step` | mean score of one step of the sum, G/(m·2²⁴) | scalar |
 
@@ -15,8 +23,6 @@ The count of pairs ranked right: AUC and balanced accuracy of two classes, witho
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
-| m | `n_records` | validation records | scalar |
-| k | `counted` | records one person may own | scalar |
 | P, Q | — | records of the second and of the first class; both are sensitive, P + Q ≤ m | integers |
 | s_i | — | the public model's decision value of record i, on a public integer grid | integer |
 | C₂ | — | Σ over pairs (i of the second class, j of the first) of 2·[s_i > s_j] + [s_i = s_j] | integer |
@@ -33,13 +39,49 @@ and every other pair is untouched. Enumerated in `test_pair_count`; k·2(m − 1
 For any r in [0, 1], B = C₂ − ⌊rD⌋ has the same Δ: the real C₂ − rD moves by at most Δ, since a pair weighs between
 −2r and 2(1 − r) in it, so the integer B moves by less than Δ + 1. AUC = r + B/D, so that with r near the AUC an
 error in D hardly matters, where AUC = C₂/D would take all of it.
+
+The sum of clipped differences of two models' scores on the same records:
+
+| symbol | name here | meaning | shape |
+|---|---|---|---|
+| s_i(λ) | `steps` | record i's score under a model, rounded to whole steps of G/2²⁴ | (m,) in 0 … 2²⁴ |
+| c | `clipped` | public bound of a difference, in steps | integer, 1 … 2²³ − 1 |
+| d_i | — | clip(s_i(λ) − s_i(λ₀), −c, c) | (m,) |
+| — | `stretched` | ⌊(d_i + c)·2²⁴/2c⌋ of each record | (m,) in 0 … 2²⁴ |
+
+At fixed models each term is a function of its record alone and lies in 0 … 2²⁴, as a plain score's steps do:
+replacing one record moves the sum by at most 2²⁴ steps, which is 2c of the difference. So a choice among such sums
+is priced as a choice among plain ones, and its noise is 2c/2²⁴ of theirs in units of the score.
 """
 
 import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dpbo_core.models.scores.grid import GRID
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+GRID = 2**24  # steps from 0 to G
+
+
+def to_grid(scores: ArrayLike, score_range: float, *, broken_score: float) -> NDArray[np.int64]:
+    """Return each score, clipped to [0, G], in whole steps of G/2²⁴, rounded; NaN counts as `broken_score`.
+
+    Args:
+        scores: (m,), in [0, G]; anything outside is clipped.
+        score_range: G > 0.
+        broken_score: what a NaN counts as: φ(0) for a margin score, 0 for others. It is put in BEFORE the cast,
+            since NaN as int64 is −9.2e18.
+
+    Returns:
+        (m,) int64. Their sums are exact for every m < 2³⁸, in any order.
+    """
+    steps = np.clip(np.asarray(scores, dtype=np.float64), 0.0, score_range)  # a copy; NaN stays NaN
+    np.copyto(steps, float(broken_score), where=np.isnan(steps))
+    if score_range != 1.0:
+        steps /= score_range  # at most 1, so that no step is above 2²⁴
+    steps *= GRID
+    return np.rint(steps, out=steps).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -131,3 +173,26 @@ class PairCount:
 
 
 Aggregate = MeanOfRecords | PairCount
+
+EQUAL_SCORE = GRID // 2  # what a record comes to on which the two models score alike
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """How candidates are compared with one of them. Public."""
+
+    reference: int  # λ₀, an index into Λ
+    clipped: int  # c, in steps of the grid, below half of it
+
+
+def stretched(steps: NDArray[np.int64], reference: NDArray[np.int64], clipped: int) -> NDArray[np.int64]:
+    """Return each record's score less the `reference`'s, clipped at ±`clipped` and scaled to 0 … 2²⁴ (2²³ where
+    both are equal), (m,).
+
+    Args:
+        steps: of each record under the model, (m,) in 0 … 2²⁴.
+        reference: the same under λ₀.
+        clipped: c.
+    """
+    differences: NDArray[np.int64] = np.clip(steps - reference, -clipped, clipped)
+    return (differences + clipped) * GRID // (2 * clipped)

@@ -1,29 +1,39 @@
-"""Warm starts: a search begins with the released scores of earlier editions of its series, and reads nothing else.
+"""The editions of a study: which earlier ones a search begins with, and how many a schedule is planned for.
 
-An edition is one run of a study on new data. A series is the editions of one study with the same model, space and
-way of counting records, on one dataset or on datasets whose names differ in a date. Releases are public, so that
-using them is post-processing: an edition's guarantee covers its own data. People in several editions pay for each.
+An edition is one run of a study on new data. A warm start takes the released scores of earlier editions and reads
+nothing else. A series is the editions of one study with the same model, space and way of counting records, on one
+dataset or on datasets whose names differ in a date. Releases are public, so that using them is post-processing: an
+edition's guarantee covers its own data. People in several editions pay for each.
+
+A schedule is planned for as many editions as the cap can pay, which follows from the study's price alone; no ledger
+or file is read. A method may depend on this number: for many releases under one cap, a mechanism that composes
+better is preferable.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from dpbo_core.errors import StudyInvalid
+from dpbo_core.errors import DpboError
+from dpbo_core.ledger.accounting.account import PrivacyBudget
+from dpbo_core.ledger.accounting.composition import ZERO_TOTAL, Filter, compose
 from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.ledger.sources import fields_of, is_pattern
 from dpbo_core.methods import METHODS
-from dpbo_core.methods.advice import AUTO
 from dpbo_core.methods.contract import Method
 from dpbo_core.methods.problem import Problem
-from dpbo_core.privacy.release import Release
-from dpbo_core.search.candidates import EarlierEdition, ReleasedScore
+from dpbo_core.privacy.release import PrivacyPlan, Release
+from dpbo_core.search.search_space import EarlierEdition, ReleasedScore
 from dpbo_core.study import StudySpec
-from dpbo_core.study.context import QueryContext
+from dpbo_core.study.query import QueryContext
+from dpbo_core.study.resolve import EDITIONS, plan_study
 
-EDITIONS, NO_EDITIONS = "editions", "nothing"
+NO_EDITIONS = "nothing"
 MAX_EDITIONS = 8  # editions that a search begins with: at a slow drift older ones add little
 
 
@@ -37,17 +47,6 @@ def learns(spec: StudySpec, method: Method, context: QueryContext) -> bool:
     """
     asked = spec.search.learn_from or (EDITIONS if context.scheduled else NO_EDITIONS)
     return asked == EDITIONS and method.learns
-
-
-def check_learns(spec: StudySpec, method: Method) -> None:
-    """Refuse a study that asks to learn from earlier editions, if its method cannot; one with "auto" passes."""
-    if spec.search.learn_from == EDITIONS and spec.method != AUTO and not method.learns:
-        able = ", ".join(kind for kind, cls in METHODS.items() if cls.learns)
-        raise StudyInvalid(
-            f'search.learn_from = "{EDITIONS}", and {method.kind} begins every search afresh',
-            cause="its price or its proof holds for a search that is fixed in advance",
-            remedy=f"leave learn_from out, or use one of {able}",
-        )
 
 
 def series_of(spec: StudySpec) -> str:
@@ -113,3 +112,50 @@ def edition_of(release: Release, places: Mapping[str, int]) -> EarlierEdition:
 def _canonical_text(point: Mapping[str, Any]) -> str:
     """Return a point's hyperparameters in JSON, the names sorted: equal texts for equal points."""
     return json.dumps(dict(point), sort_keys=True)
+
+
+MAX_COUNTED_EDITIONS = 1_000  # editions that are counted, for which any method says "many"
+
+
+def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
+    """Return the study with [budget] editions set to how many its cap holds, or to 1 if each edition has a dataset
+    of its own; as it is if they are stated already or it has no cap.
+
+    Args:
+        spec: as it is written for a schedule, with its fields.
+        folder: of the study file.
+    """
+    cap = spec.budget
+    if cap is None or cap.editions is not None:
+        return spec
+    of_dataset = set(fields_of(spec.privacy.dataset))
+    changes = set(fields_of(spec.edition)) or {"time"}
+    if of_dataset and changes <= of_dataset:
+        return spec.replace(budget=cap.replace(editions=1))
+    editions = 1
+    with suppress(DpboError):  # whoever runs the study says so
+        many = spec.replace(budget=cap.replace(editions=MAX_COUNTED_EDITIONS))
+        editions = editions_held(
+            PrivacyBudget.of("", epsilon=cap.epsilon, delta=cap.delta), plan_study(many, folder)
+        )
+    return spec.replace(budget=cap.replace(editions=max(1, editions)))
+
+
+def planned_if_scheduled(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
+    """Return the study by `planned_for_schedule` if its edition or dataset has fields, as {date}; else as it is."""
+    names = (spec.edition, spec.privacy.dataset)
+    return planned_for_schedule(spec, folder) if any(is_pattern(name) for name in names) else spec
+
+
+def editions_held(budget: PrivacyBudget, plan: PrivacyPlan) -> int:
+    """Return how many runs at this plan's price a new dataset's cap admits: 0 to 1,000 (`MAX_COUNTED_EDITIONS`)."""
+    price, unit, editions = compose(plan.spends), plan.guarantee.unit, 0
+    filtered = Filter.of(budget.epsilon_units, budget.conversion_for(unit))
+    draws, total = [(spend.epsilon_units, spend.rho_units) for spend in plan.spends], ZERO_TOTAL
+    each = filtered.after(draws, price).units
+    while editions < MAX_COUNTED_EDITIONS:
+        total, filtered = total + price, replace(filtered, units=filtered.units + each)
+        if not budget.admits(total, unit, filtered):
+            break
+        editions += 1
+    return editions
