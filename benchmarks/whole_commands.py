@@ -5,8 +5,8 @@
 A loop is pyarrow and scikit-learn in a process of its own: it reads both sides, scales once, trains each model and
 scores it part by part. One thread each; commands and loops in turn. Seconds are the processor's with all that is
 started, Prefect's server and MLflow too, except where a row says "by the clock". The least of a command is one that
-trains and scores next to nothing; Prefect's server works as long as a command lasts, so forests are also shown
-without it.
+trains and scores next to nothing. Forests are also shown without Prefect: skops, which writes the released one,
+looks for each of its functions in every module that is loaded.
 """
 
 import os
