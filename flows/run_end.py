@@ -16,7 +16,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
 from dpbo.flows.private_flow import RERUN_HINT, PrivateFlow
-from dpbo.tasks.reporting.document import in_markdown, markdown
+from dpbo.tasks.reporting.document import in_markdown, summary
 from dpbo.tasks.reporting.mlflow_run import find_release
 from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo.tasks.reporting.overview import quotable
@@ -60,8 +60,8 @@ def announce(release: Release, account: Account, tracked: Tracked | None, mlflow
     from prefect.artifacts import create_markdown_artifact
 
     balance = balance_after(account, release.release_id)
-    text = markdown(release_document(release, account=account))
-    page = "The release in MLflow, with picture, certificate and model"
+    text = summary(release_document(release, account=account))
+    page = "Pictures, certificate and model in MLflow"
     link = () if tracked is None else (f"[{page}](<{mlflow_page}/{tracked.location}>)",)
     newest = [entry.edition for entry in account.entries if entry.study == release.study][-1:]
     key = f"release-{slug(release.study)}"  # whose page opens on what was written last
@@ -107,7 +107,7 @@ def one_line(result: "StudyResult | EvaluationResult") -> str:
     """Return the release in a line, for a run's state message: its first figures and strongest answers."""
     document = release_document(result.release)
     figures = [f"{row[0]} {row[1]}" for table in document.short_tables[:1] for row in table.rows]
-    answers = [f"{fact.name} {fact.strong}" for fact in document.answers if fact.strong]
+    answers = [f"{fact.name} {fact.strong}" for fact in document.verdict_first if fact.strong]
     again = " (released before; nothing was spent now)" if result.replayed else ""
     return printable(f"edition {result.release.edition}: {', '.join((*figures, *answers))}{again}")
 
@@ -196,15 +196,15 @@ def add_outcome(outcome: str) -> None:
 
 def outcome_of(account: Account, *releases: Release) -> str:
     """Return what a run's name ends with: the first number that its releases state, their ε, and what is left."""
-    numbers = [number.value for number in map(quotable, releases) if number is not None]
+    numbers = [f"{number.name} {number.value:.3g}" for number in map(quotable, releases) if number is not None]
     epsilon = sum(release.guarantee.epsilon for release in releases)
-    return f"{f'{numbers[0]:.3g}' if numbers else 'no score'}, {price_and_rest(epsilon, account)}"
+    return f"{numbers[0] if numbers else 'no score'}, {price_and_rest(epsilon, account)}"
 
 
 def price_and_rest(epsilon: float, account: Account) -> str:
-    """Return the ε of a query and what is left of its dataset's budget: "ε 1, 3 left"."""
+    """Return the ε of a query and what is left of its dataset's budget: "ε 1 (3 left)"."""
     left = "no limit" if math.isinf(account.left) else f"{account.left:.3g} left"
-    return f"ε {'∞' if math.isinf(epsilon) else f'{epsilon:g}'}, {left}"
+    return f"ε {'∞' if math.isinf(epsilon) else f'{epsilon:g}'} ({left})"
 
 
 def wait_until_recorded(n_tasks: int) -> None:

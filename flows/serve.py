@@ -26,6 +26,7 @@ from prefect.schedules import Cron, Interval
 from prefect.states import Cancelled, Completed
 from prefect.utilities.services import critical_service_loop
 
+from dpbo.flows.owner import asked_by
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, follow
 from dpbo.flows.prefect_runtime.run_server import answers
 from dpbo.flows.prefect_runtime.schedule_server import POLL_INTERVAL_S, ScheduleServer, loopback_server
@@ -217,7 +218,7 @@ def served(
     spec, stores = read_study(path), Stores()
     stores.make_folder()
     frozen = study_digest(path)
-    approve_study(spec, ledger=PrivacyLedger(stores.ledger), folder=path.parent)
+    approve_study(spec, ledger=PrivacyLedger(stores.ledger), folder=path.parent, owner=asked_by())
     home = prefect_settings().home
     with (
         in_environment(STUDY_DIGEST_VARIABLE, frozen),

@@ -163,7 +163,9 @@ def _run_steps(opened: StudyRun, run: Run) -> int:
             _, released = step(opened, steps)
             progress.show(released, len(steps), deviation=deviations.get(steps[-1] + 1))
             if released is not None:  # recorded before it came back, so anyone may see it
-                run_logger().info("step %d released %s", released["step"], in_short(released))
+                if released["step"] == 1:
+                    run_logger().info("a score is shown with its noise, which can carry it out of its range")
+                run_logger().info("step %d tried %s", released["step"], in_short(released))
     return len(opened.tasks)
 
 

@@ -33,7 +33,9 @@ from dpbo_core.ledger.history import NEWEST_QUERY, Writer, row_decoding, utc_now
 from dpbo_core.ledger.policy import (
     A_DAY,
     ALLOWED,
+    CAP_SET_BY,
     CODE,
+    MAX_CALLER_LENGTH,
     PUBLISHED,
     SCORE,
     SHARES,
@@ -44,6 +46,7 @@ from dpbo_core.ledger.policy import (
     records_of,
     sources_under,
     template_of,
+    write_fact,
     write_source,
 )
 from dpbo_core.ledger.policy import CAP as CAP_FACT
@@ -100,6 +103,7 @@ class DatasetAccount(Account):
     estimators: tuple[str, ...] = ()  # import paths that they may name
     a_day: int | None = None  # ε in 10⁻¹² of all charges of a day, where Prefect starts the last; None for no limit
     opened_at: str = ""  # when its cap was set, UTC; "" of one that is not recorded
+    cap_set_by: str = ""  # whose account set it; "" where that is not recorded
 
     @property
     def draws(self) -> Counter[Draw]:
@@ -297,16 +301,23 @@ def account_of(
         estimators=estimators,
         a_day=largest_epsilon(connection, dataset, A_DAY),
         opened_at=text_of(opened.opened_at),
+        cap_set_by=", ".join(facts_about(connection, dataset, CAP_SET_BY)),
     )
 
 
 def dataset_with_cap(
-    writer: Writer, name: str, cap: PrivacyBudget | None, sources: tuple[Source, ...], caller: Caller = Caller.OWNER
+    writer: Writer,
+    name: str,
+    cap: PrivacyBudget | None,
+    sources: tuple[Source, ...],
+    caller: Caller = Caller.OWNER,
+    *,
+    set_by: str = "",
 ) -> PrivacyBudget | None:
     """Return the dataset's budget cap, opened now if need be; None if there is none.
 
     A dataset without a cap gets that of the name pattern which it matches. Without one, the owner, and no operator,
-    opens `cap`. A `cap` other than the dataset's own is refused.
+    opens `cap`, as `set_by`. A `cap` other than the dataset's own is refused.
     """
     check_sealed(writer, name)
     budget = cap_of(writer.connection, name)
@@ -317,13 +328,13 @@ def dataset_with_cap(
         if owners is None:  # its sources stand under its cap
             raise no_budget(template)
         budget = replace(owners, dataset=name)
-        open_cap(writer, budget)
+        open_cap(writer, budget, set_by="".join(facts_about(writer.connection, template, CAP_SET_BY)))
         for item in approved:
             write_source(writer, SOURCE, item, {})
     elif budget is None and cap is not None:
         if caller is not Caller.OWNER:
             raise cap_refusal(name)
-        open_cap(writer, cap)
+        open_cap(writer, cap, set_by)
         budget = cap
     if budget is not None and cap is not None:
         same = (budget.epsilon_units, budget.delta_units) == (cap.epsilon_units, cap.delta_units)
@@ -342,8 +353,10 @@ def cap_refusal(name: str) -> PolicyRefused:
     )
 
 
-def open_cap(writer: Writer, budget: PrivacyBudget) -> None:
-    """Write a dataset's new budget cap into the table `datasets`."""
+def open_cap(writer: Writer, budget: PrivacyBudget, set_by: str = "") -> None:
+    """Write a dataset's new budget cap into the table `datasets`, and who set it, "" where nobody is named."""
     row = asdict(budget) | {"name": budget.dataset, "accepts": list(budget.accepts), "opened_at": utc_now()}
     del row["dataset"]
     writer.write(DATASETS, row | {"relation": budget.relation.value})
+    if set_by:
+        write_fact(writer, budget.dataset, CAP_SET_BY, set_by[:MAX_CALLER_LENGTH], {})

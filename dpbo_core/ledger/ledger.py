@@ -27,6 +27,7 @@ from dpbo_core.ledger.lookup import CHARGED_QUERY, warm_start_of
 from dpbo_core.ledger.owners_ledger import OwnersLedger, References, check_allowed, check_limits
 from dpbo_core.ledger.policy import (
     ANSWERS,
+    MAX_CALLER_LENGTH,
     NAMES_QUERY,
     RECORDS,
     SCORE,
@@ -42,7 +43,6 @@ from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, PrivacyGuarantee, Priv
 from dpbo_core.privacy.release import Release
 
 __all__ = ["PrivacyLedger", "QueryKey", "Reservation"]
-MAX_CALLER_LENGTH = 300  # characters of who asked
 
 
 class _RollbackError(Exception):
@@ -131,7 +131,7 @@ class PrivacyLedger(OwnersLedger):
         with self._store.writing() as writer:
             charges = (charge, *follow_ups)
             guarantees = [one.plan.guarantee for one in charges]
-            numbers = [self._charged(writer, one, guarantees, noise, caller) for one in charges]
+            numbers = [self._charged(writer, one, guarantees, noise, caller, asked_by) for one in charges]
             for key in (one.key for one in charges if asked_by):
                 write_fact(writer, key.dataset, ASKED_FACT, key.fingerprint, {"by": asked_by[:MAX_CALLER_LENGTH]})
             warm_start = warm_start_of(writer.connection, charge.key.fingerprint)
@@ -198,6 +198,7 @@ class PrivacyLedger(OwnersLedger):
         guarantees: Sequence[PrivacyGuarantee],
         noise: str,
         caller: Caller,
+        asked_by: str = "",
         *,
         beyond_cap: bool = False,
     ) -> int:
@@ -206,7 +207,7 @@ class PrivacyLedger(OwnersLedger):
         With `beyond_cap` it is charged even if the cap has no room, because the spend has already happened.
         """
         key, plan, k = charge.key, charge.plan, charge.max_records_per_person
-        budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller)
+        budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller, set_by=asked_by)
         if budget is None:
             raise no_budget(key.dataset)
         dataset, spends = key.dataset, [spend.to_json() for spend in plan.spends]

@@ -185,6 +185,7 @@ class OwnersLedger(RecordedStudies):
         sources: tuple[Source, ...] = (),
         largest_epsilon: float | None = None,
         a_day: float | None = None,
+        set_by: str = "",
     ) -> bool:
         """Open a dataset's cap, record its sources and limits (None: unchanged); False if the same cap was open.
 
@@ -193,6 +194,7 @@ class OwnersLedger(RecordedStudies):
             sources: what the dataset may be scored on.
             largest_epsilon: the most that a study which Prefect starts may ask for.
             a_day: the most that all charges of 24 hours may come to, where Prefect starts the last.
+            set_by: who opens the cap, in words, for whoever asks later who approved it.
 
         Raises:
             StudyInvalid: the dataset has another cap. A cap never changes.
@@ -201,7 +203,7 @@ class OwnersLedger(RecordedStudies):
         with self._owner_writing() as writer:
             existing = cap_of(writer.connection, budget.dataset)
             if existing is None:
-                open_cap(writer, budget)
+                open_cap(writer, budget, set_by)
             elif existing != budget:
                 raise admission.another_cap_error(existing)
             for source in sources:
@@ -212,7 +214,13 @@ class OwnersLedger(RecordedStudies):
         return existing is None
 
     def approve(
-        self, dataset: str, cap: PrivacyBudget | None, sources: tuple[Source, ...], estimators: tuple[str, ...] = ()
+        self,
+        dataset: str,
+        cap: PrivacyBudget | None,
+        sources: tuple[Source, ...],
+        estimators: tuple[str, ...] = (),
+        *,
+        set_by: str = "",
     ) -> None:
         """Record cap, sources and estimators of studies that others will start; nothing if the dataset has no cap.
 
@@ -221,7 +229,7 @@ class OwnersLedger(RecordedStudies):
             PolicyRefused: a source of it is another's.
         """
         with self._owner_writing() as writer:
-            budget = dataset_with_cap(writer, dataset, cap, sources)
+            budget = dataset_with_cap(writer, dataset, cap, sources, set_by=set_by)
             if budget is not None:  # without one, its runs are refused
                 check_sources(writer, sources, budget)
                 for path in estimators:

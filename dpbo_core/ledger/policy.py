@@ -17,6 +17,7 @@ A heading is of the dataset's metadata, append-only facts beside its cap, each u
 | `max_records_per_person` | k, as text | {}: of its first spend, or of one that was recovered |
 | `answers` | the publication | {"public": true}, or the range and the price of the noise |
 | `recovered` | hash of a lost entry | {"reservation": number}, under which it was written again |
+| `cap_set_by` | the account, in words | {}: who set the cap; none of old, or of a script that names nobody |
 | `cap` | hash of a lost entry | {"epsilon_units", "delta_units"}: another cap it once had; the smaller holds |
 | `source` | hash of what follows | {"kind", "name", "role", "mark", "path", "shared"}: what it may be scored on |
 | `shares_people` | another dataset | {}: the owner said that the people of a file pay both |
@@ -68,7 +69,8 @@ from dpbo_core.privacy.guarantee import PUBLISHED_RECORDS, PrivacyGuarantee
 RECORDS, ANSWERS, RECOVERED, CAP = "max_records_per_person", "answers", "recovered", "cap"
 SOURCE, SHARES, LARGEST_EPSILON, A_DAY = "source", "shares_people", "largest_epsilon", "a_day"
 VALIDATION_SIZE, READ_AS_PUBLIC, PUBLISHED = "validation_size", "public", "published"
-ALLOWED, CODE, SCORE = "allowed", "code", "score"
+ALLOWED, CODE, SCORE, CAP_SET_BY = "allowed", "code", "score", "cap_set_by"
+MAX_CALLER_LENGTH = 300  # characters of who asked, or set a cap
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 FACTS_QUERY = sa.select(DATASET_FACTS.c.item, DATASET_FACTS.c.value).where(

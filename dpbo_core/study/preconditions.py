@@ -89,8 +89,8 @@ def check_step_times(plan: PrivacyPlan, *, seen: bool) -> None:
         )
 
 
-def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path) -> None:
-    """Approve, as the owner, a study that others will start: open its cap, record its files; nothing is charged.
+def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path, owner: str = "") -> None:
+    """Approve, as `owner`, a study that others will start: open its cap, record its files; nothing is charged.
 
     Its names may hold fields that a schedule fills: then for every run.
 
@@ -101,7 +101,7 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path)
         raise unallowed_score(spec.model.score_name, spec.privacy.dataset)
     named = references_of(spec, folder)
     estimators = tuple(code.path for code in named.code if code.key == "estimator")
-    ledger.approve(spec.privacy.dataset, opening_cap(spec), named.sources, estimators)
+    ledger.approve(spec.privacy.dataset, opening_cap(spec), named.sources, estimators, set_by=owner)
 
 
 def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> References:

@@ -44,8 +44,8 @@ def watch_document(look: "Look") -> Document:
     )
     return Document(
         notes=(
-            Note("What is watched", (watched,)),
-            Note("What came out", read),
-            Note("The guarantee", (look.guarantee.in_words() + ALL_LOOKS_NOTE,)),
+            Note("What is watched", (watched,), strong=True),
+            Note("What came out", read, strong=True),
+            Note("The guarantee", (look.guarantee.in_words() + ALL_LOOKS_NOTE,), strong=True),
         )
     )

@@ -14,6 +14,7 @@ import typer
 from dpbo.flows.cli.budget import account_json, budget_app, rounds_text
 from dpbo.flows.cli.running import accounts_here, own_ledger
 from dpbo.flows.cli.words import AsJson, lines_of, writing
+from dpbo.flows.owner import asked_by
 from dpbo.flows.prefect_runtime.liveness import n_alive
 from dpbo.flows.stores import Stores
 from dpbo.flows.terminal import Screen, named, print_json, print_sentence
@@ -67,7 +68,11 @@ def set_cap(
     if budget is None:
         budget = _budget(dataset, epsilon, delta, relation, tuple(accept or ()), public=public)
     new = ledger.set_budget(
-        budget, sources=tuple(map(_source, file or ())), largest_epsilon=largest_epsilon, a_day=a_day
+        budget,
+        sources=tuple(map(_source, file or ())),
+        largest_epsilon=largest_epsilon,
+        a_day=a_day,
+        set_by=asked_by(),
     )
     limit, limit_delta = from_units(budget.epsilon_units), from_units(budget.delta_units)
     cap = "no limit: declared public" if budget.public else f"limit ε = {limit:g}, δ = {limit_delta:g}"

@@ -121,7 +121,7 @@ def rests(release: Release) -> Iterable[str]:
             "follows from what is shown here and from public records."
         )
     if not guarantee.assumptions:
-        yield "No assumption about the data: the guarantee is unconditional."
+        yield "No assumption about what the records contain."
     earlier = release.facts.get(LEARNED_FROM)
     if earlier:
         names = ", ".join(item["edition"] for item in earlier)

@@ -9,6 +9,7 @@ for MLflow's descriptions and Prefect's artifacts. Screens escape by `dpbo.flows
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import TextWrapper
 
 from dpbo_core.errors import printable
 
@@ -20,6 +21,9 @@ ENTITY_TABLE = str.maketrans(
 )  # of some kinds, of HTML, and of addresses
 NO_NUMBER = "–"  # instead of a number that is not stated
 NARROW_WIDTH = 0.002  # of an interval whose ends need a fourth decimal
+SUMMARY_FACTS = ("report", "guarantee", "budget")  # which a summary has beside the answers
+WRAPPER = TextWrapper(90, break_long_words=False, break_on_hyphens=False)  # as Prefect does not
+NOT_PRIVATE = "NOT PRIVATE"  # in what a summary never leaves out
 
 
 def in_picture(text: object) -> str:
@@ -118,6 +122,17 @@ class Document:
     next_step: str = ""  # what to do now, a sentence without its full stop
 
     @property
+    def facts_on_a_page(self) -> tuple[Fact, ...]:
+        """The facts that no note of a page repeats."""
+        sentences = " ".join(sentence for note in self.notes for sentence in note.sentences if not note.lesson)
+        return tuple(fact for fact in self.facts if fact.strong or fact.text not in sentences)
+
+    @property
+    def verdict_first(self) -> list[Fact]:
+        """The answers, a verdict before all others."""
+        return sorted(self.answers, key=lambda fact: fact.name != "verdict")
+
+    @property
     def short_tables(self) -> tuple[Table, ...]:
         """The tables for a place with little room."""
         return tuple(table.short or table for table in self.tables if not table.needs_a_page)
@@ -153,27 +168,43 @@ def share(value: float | None) -> str:
 
 
 def markdown(document: Document, *, pictures: str = "", n_tables: int | None = None) -> str:
-    """Return a document in Markdown: facts and tables, `pictures` (Markdown already), then the notes."""
+    """Return a document in Markdown: facts, tables, what stands out of the notes, and `pictures`."""
     return "\n\n".join(filter(None, _paragraphs(document, pictures, n_tables)))
+
+
+def summary(document: Document) -> str:
+    """Return a document's answers, guarantee, budget and next step as one table in Markdown, below its figures."""
+    facts = [
+        fact for fact in document.facts if fact.strong or fact.name in SUMMARY_FACTS or NOT_PRIVATE in fact.text
+    ]
+    cells = [(in_markdown(fact.name), _text_of(fact)) for fact in (*document.verdict_first, *facts)]
+    cells.append(("next", in_markdown(document.next_step)))
+    rows = (f"| {name} | {'<br>'.join(WRAPPER.wrap(text))} |" for name, text in cells if text)
+    table = "\n".join((f"| | {in_markdown(document.subtitle)} |", "|---|---|", *rows))
+    return "\n\n".join(filter(None, (in_markdown(document.remark), *_tables(document.short_tables[:1]), table)))
 
 
 def _paragraphs(document: Document, pictures: str, n_tables: int | None) -> Iterator[str]:
     yield in_markdown(document.remark)
-    heading = " · ".join(filter(None, (document.title, document.subtitle)))
-    yield f"**{in_markdown(heading)}**" if heading else ""
-    yield "\n".join(map(_fact, (*document.answers, *document.facts)))
+    facts = (*document.verdict_first, *document.facts_on_a_page)
+    yield "\n".join(f"* {in_markdown(fact.name)}: {_text_of(fact)}" for fact in facts)
     if document.next_step:
         yield f"**Next:** {in_markdown(document.next_step)}."
-    for table in document.short_tables[:n_tables]:
+    yield from _tables(document.short_tables[:n_tables])
+    for note in document.notes:
+        if note.strong:
+            ends = dict.fromkeys((note.sentences[0], note.sentences[-1]))
+            yield f"**{in_markdown(note.title)}.** {in_markdown(' '.join(ends))}"
+    yield pictures
+
+
+def _tables(tables: tuple[Table, ...]) -> Iterator[str]:
+    for table in tables:
         yield f"**{in_markdown(table.title)}**" if table.title else ""
         header, *rows = (f"| {' | '.join(map(in_markdown, row))} |" for row in (table.header, *table.rows))
         yield "\n".join((header, "|---" * len(table.header) + "|", *rows))
-    yield pictures
-    for note in document.notes:
-        if not note.lesson:
-            yield f"**{in_markdown(note.title)}.** {in_markdown(' '.join(note.sentences))}"
 
 
-def _fact(fact: Fact) -> str:
+def _text_of(fact: Fact) -> str:
     strong = f"**{in_markdown(fact.strong)}**" if fact.strong else ""
-    return f"* {in_markdown(fact.name)}: {strong}{in_markdown(fact.text)}"
+    return f"{strong}{in_markdown(fact.text)}"

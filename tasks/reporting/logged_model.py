@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.document import interval, score
+from dpbo.tasks.reporting.logged_numbers import score_rows
 from dpbo.tasks.reporting.mlflow_store import RELEASE_TAG, Store, open_store
 from dpbo_core.data.features import Feature, Number
 from dpbo_core.data.named_columns import NamedColumn
@@ -32,10 +33,14 @@ _PATCH_LOCK = threading.Lock()  # else one would put back what another had put t
 DIGEST_DIGITS = 16  # of a digest; MLflow takes 36
 NO_DIGEST = "private"  # instead of the digest of sensitive records: it would tell which records they are
 MAX_DATASET_NAME = 500  # characters that MLflow takes
-CHAMPION_ALIAS = "champion"  # the alias of the version that serves
+CHAMPION_ALIAS, NEWEST_ALIAS = "champion", "newest"  # of the version in use, and of the one registered last
+CHAMPION_TAG, FIRST_CHAMPION = "dpbo.champion", "the first one"
 MODELS_NOTE = (
-    "A version for each release of the study. The alias champion is the version that was registered last, or that "
-    "a comparison called better. Scores of different editions are of other records, each with its own noise."
+    "**champion**, version {champion}, is in use.{newer} Scores whose intervals overlap may differ by noise alone."
+)
+NEWER_NOTE = (
+    " **newest**, version {newest}, has not been found better. This compares them, and makes it the champion if it "
+    "is: `dpbo evaluate STUDY.toml --against models:/{name}@champion --register`."
 )
 REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
 
@@ -92,9 +97,8 @@ def _measure(store: Store, run_id: str, release: Release, model_id: str) -> None
 
     scores = [
         Metric(one.key, one.value, one.timestamp, one.step, model_id, release.dataset, NO_DIGEST, run_id)
-        for key in store.client.get_run(run_id).data.metrics
-        if key.startswith("release/")
-        for one in store.client.get_metric_history(run_id, key)
+        for name, *_ in score_rows(release)[:1]
+        for one in store.client.get_metric_history(run_id, name)
     ]
     store.client.log_batch(run_id, metrics=scores)  # the run has them, and takes none twice
 
@@ -213,24 +217,35 @@ def _column_type(feature: Feature | NamedColumn) -> str:
     return "double" if isinstance(feature, NamedColumn) and feature.kind == "number" else "string"
 
 
-def register(store: Store, run_id: str, release: Release) -> str:
-    """Register the run's model once for each release, and point the alias `champion` at it.
+def register(store: Store, run_id: str, release: Release, *, better: str = "") -> str:
+    """Register the run's model once for each release, as the alias `newest` if it is new.
+
+    It becomes the `champion` if it is `better`, by which words, or if it is the first version.
 
     Returns its address in MLflow, "models:/NAME/VERSION"; "" if the run has no model.
     """
     client, name = store.client, registered_name(release.study)
     if REFUSED_TAG in client.get_run(run_id).data.tags:
         return ""
-    own = next((one for one in versions(client, name) if one.tags.get(RELEASE_TAG) == release.release_id), None)
+    own = next((one for one in versions(client, name) if one.run_id == run_id), None)
     if own is None:
         guarantee = release.guarantee  # in words that read the same with and without Markdown
         promised = (
             f"{_score_in_words(release)}ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g}; the certificate is in "
             "the run it comes from"
         )
-        tags = {"dpbo.edition": release.edition, RELEASE_TAG: release.release_id}
+        tags = {"dpbo.edition": release.edition}
         own = _new_version(store, run_id, name, FOLDER, tags=tags, description=promised)
-    client.set_registered_model_alias(name, CHAMPION_ALIAS, own.version)
+        client.set_registered_model_alias(name, NEWEST_ALIAS, own.version)
+        if CHAMPION_ALIAS not in client.get_registered_model(name).aliases:
+            better = better or FIRST_CHAMPION
+    if better:
+        client.set_model_version_tag(name, own.version, CHAMPION_TAG, better)
+        client.set_registered_model_alias(name, CHAMPION_ALIAS, own.version)
+    aliases = client.get_registered_model(name).aliases
+    champion, newest = aliases[CHAMPION_ALIAS], aliases.get(NEWEST_ALIAS)
+    newer = "" if newest in (None, champion) else NEWER_NOTE.format(newest=newest, name=name)
+    client.update_registered_model(name, MODELS_NOTE.format(champion=champion, newer=newer))
     return f"models:/{name}/{own.version}"
 
 
@@ -238,7 +253,7 @@ def _score_in_words(release: Release) -> str:
     metric = displayed_metric(release)
     if metric is None:
         return ""
-    ends = f" ({interval(metric.interval)}, 90%)" if metric.interval else ""
+    ends = f", {interval(metric.interval).replace(' to ', '–')}" if metric.interval else ""  # as wide as a column
     return f"{metric.name} {score(metric.value)}{ends}; "
 
 
@@ -284,7 +299,7 @@ def _new_version(store: Store, run_id: str, name: str, folder: str, **described:
     from mlflow.exceptions import MlflowException
 
     with suppress(MlflowException):  # it is there already, or creating the version says what is wrong
-        store.client.create_registered_model(name, description=MODELS_NOTE)
+        store.client.create_registered_model(name)
     source = f"{store.client.get_run(run_id).info.artifact_uri}/{folder}"
     return store.client.create_model_version(name, source, run_id, **described)
 

@@ -10,7 +10,6 @@ editions, evaluations and watches are its children. All that it holds, they hold
 import json
 import math
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
@@ -19,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.document import embedded, in_markdown, in_picture, interval, score
 from dpbo.tasks.reporting.document import number as in_short
-from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, RELEASE_TAG, Store, own_tags
-from dpbo.tasks.reporting.pictures import CHOICE, INK, NOISE, band_by_step, plain, saved, sheet
+from dpbo.tasks.reporting.mlflow_store import COMPARISON_PAGE, EDITIONS_PAGE, NOTE_TAG, RELEASE_TAG, Store, own_tags
+from dpbo.tasks.reporting.pictures import CHOICE, NOISE, plain, saved, sheet
 from dpbo_core.ledger.accounting.account import Account, Balance, Entry, balance_after, balances
 from dpbo_core.ledger.accounting.forecast import account_line
 from dpbo_core.privacy.release import Release, displayed_metric
@@ -35,9 +34,9 @@ MAX_PARAMETER_LENGTH = 500  # characters MLflow takes for a parameter
 MAX_PARAMETERS = 12  # of a run, unless its choice alone has more
 COMPARED_FACTS = ("estimator", "steps", "n_candidates", "n_validation", "n_persons")
 MAX_NAME_LENGTH = 250
-SCORE_METRICS = ("score", "score/low", "score/high", "score/constant")
+SCORE_METRICS = ("score/low", "score/high", "score/constant")  # beside the score, which has its metric's name
 BUDGET_METRICS = ("budget/spent", "budget/left")
-METRIC_GROUPS = ("budget/", "release/", "score/", "trajectory/", "evaluation/")
+METRIC_GROUPS = ("budget/", "score/", "trajectory/", "evaluation/")
 UNNAMEABLE_PATTERN = re.compile(
     r"[^\w\-.: ]"
 )  # what MLflow takes in no name; of its slashes the groups' alone stay
@@ -46,12 +45,12 @@ SERIES_KIND = "study"  # the kind of such a run; of its children: edition, evalu
 PARENT_TAG = "mlflow.parentRunId"
 LARGEST_PAGE = 1000
 MAX_METRICS_PER_REQUEST = 1000  # metrics that MLflow takes in one request
+OVERLAP_NOTE = "All intervals overlap: scores may differ by noise alone."
+APART_NOTE = "Not all intervals overlap: noise alone seldom does that."
 SERIES_NOTE = """\
-**Every edition of the study {study}**, on the dataset {dataset}: the score by date with its 90% interval and a \
-constant answer's on the public rows, in `editions.json` as a table and in `score`, `score/low`, \
-`score/high` and `score/constant`; and, under *Model metrics*, what is left of \
-the dataset's budget (`budget/left`), by place in the dataset's account. Each edition is a run below this one, and \
-its page begins with what it released."""
+Every edition of the study {study} is a run below this one: [all in a list]({editions}), \
+[side by side]({comparison}). The artifact `editions.json` has the picture's numbers. *Model metrics* charts the \
+scores and what is left of the budget, edition by edition."""
 
 
 def metrics(release: Release, account: Account) -> list[Any]:
@@ -59,50 +58,40 @@ def metrics(release: Release, account: Account) -> list[Any]:
 
     Their time is that of the release, so that publishing again writes the same rows and none twice.
     """
-    rows = _named(release) + by_edition(release, balance_after(account, release.release_id)) + score_rows(release)
+    rows, balance = score_rows(release), balance_after(account, release.release_id)
+    rows += [] if balance is None else [(name, number, 0) for name, number, _ in budget_rows(balance)]
     rows += [(f"evaluation/{name}", figure["value"], 0) for name, figure in figures(release)]
     for point in release.value.get("trajectory", []):
         if point["score"] is not None:
-            rows.append(("trajectory/score", point["score"], point["step"]))
-    rows += [("trajectory/posterior", mean, step) for step, (mean, _) in enumerate(band_by_step(release), start=1)]
+            rows.append(("trajectory/score", float(f"{point['score']:.4g}"), point["step"]))
     return as_metrics(release, rows)
 
 
-def by_edition(release: Release, balance: Balance | None) -> list[tuple[str, float, int]]:
-    """Return name, value and step of the released score, and of the budget after it, if given.
-
-    The step is 0: MLflow draws a bar of one value at step 0, and a line of one dot at any other.
-    """
-    rows = [(f"release/{name}", number, 0) for name, number in _scores(release)]
-    return rows if balance is None else rows + [(name, number, 0) for name, number, _ in budget_rows(balance)]
-
-
-def _named(release: Release) -> list[tuple[str, float, int]]:
-    """Return the metric under its own name; none where that is a name of ours."""
-    metric = displayed_metric(release)
-    if metric is None or metric.name in SCORE_METRICS or "/" in metric.name:
-        return []
-    return [(metric.name, metric.value, 0)]
+def score_key(name: str) -> str:
+    """Return the name of the metric `name` in MLflow: its own, "score" where that would be in a group of ours."""
+    return "score" if "/" in name else _key(name)
 
 
 def score_rows(release: Release) -> list[tuple[str, float, int]]:
-    """Return the displayed metric in its own unit, its 90% interval and a constant answer's; none for a report.
+    """Return the displayed metric under its name, its 90% interval and a constant answer's; none for a report.
 
-    They have four digits, as MLflow's lists show every digit that there is.
+    They have four digits, as MLflow's lists show every digit that there is, and step 0: MLflow draws a bar of one
+    value there, and a line of one dot at any other.
     """
     metric = None if figures(release) else displayed_metric(release)
     if metric is None:
         return []
     low, high = (math.nan, math.nan) if metric.interval is None else metric.interval
     constant = math.nan if metric.baseline is None else metric.baseline
-    numbers = (metric.value, low, high, constant)
-    return [(name, float(f"{number:.4g}"), 0) for name, number in zip(SCORE_METRICS, numbers, strict=True)]
+    numbers = zip((score_key(metric.name), *SCORE_METRICS), (metric.value, low, high, constant), strict=True)
+    return [(name, float(f"{number:.4g}"), 0) for name, number in numbers]
 
 
 def budget_rows(balance: Balance) -> list[tuple[str, float, int]]:
-    """A dataset's ε spent and left after a study, as rows of metrics: name, value, its place in the account."""
+    """A dataset's ε spent and left after a study, as rows of metrics: name, four digits, place in the account."""
     spent, left = BUDGET_METRICS
-    return [(spent, balance.spent, balance.position), (left, balance.remaining, balance.position)]
+    numbers = ((spent, balance.spent), (left, balance.remaining))
+    return [(name, float(f"{number:.4g}"), balance.position) for name, number in numbers]
 
 
 def as_metrics(release: Release, rows: list[tuple[str, float, int]]) -> list[Any]:
@@ -130,6 +119,8 @@ def params(release: Release) -> list[Any]:
         "method": release.method,
         **({} if metric is None else {"metric": metric.name}),
     }
+    if metric is not None and metric.interval is not None:
+        own["interval"] = interval(metric.interval).replace(" to ", "–")  # as wide as MLflow's columns
     chosen = {
         name if name not in own else f"release.{name}": item
         for name, item in release.value.get("hyperparameters", {}).items()
@@ -146,17 +137,6 @@ def figures(release: Release) -> list[tuple[str, Any]]:
     if (compared := release.value.get(COMPARED)) is not None:
         cells = {COMPARED: {**compared, "sampling_interval": compared["interval"]}}
     return [(name, figure) for name, figure in cells.items() if figure["value"] is not None]
-
-
-def _scores(release: Release) -> Iterator[tuple[str, float]]:
-    """Name and value of the score: clamped to its range, and as drawn if that is outside."""
-    value, top = release.value, release.facts.get("score_range")
-    if value.get("score") is None:
-        return
-    shown = value["score"] if top is None else min(max(value["score"], 0.0), float(top))
-    yield "score", shown
-    if shown != value["score"]:
-        yield "raw_score", value["score"]
 
 
 def _key(name: str) -> str:
@@ -176,9 +156,9 @@ def series_of(store: Store, experiment: str, study: str, dataset: str) -> str:
     for run in runs:
         if run.data.tags.get(STUDY) == study:
             return str(run.info.run_id)
-    note = SERIES_NOTE.format(study=in_markdown(study), dataset=in_markdown(dataset))
+    note = _note(study, experiment)
     tags = own_tags() | {KIND: SERIES_KIND, STUDY: study, "dpbo.dataset": dataset, NOTE_TAG: note}
-    return str(store.client.create_run(experiment, run_name=study, tags=tags).info.run_id)
+    return str(store.client.create_run(experiment, run_name=f"study {study}", tags=tags).info.run_id)
 
 
 def extend(store: Store, run_id: str, release: Release, account: Account) -> None:
@@ -200,11 +180,15 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
             store.put(series, file)
             for picture in saved(lambda: draw_editions(editions), Path(scratch) / "editions.png"):
                 store.put(series, picture, "plots")
-                study = in_markdown(release.study.removesuffix(f"/{EVALUATION}"))
-                note = SERIES_NOTE.format(study=study, dataset=in_markdown(release.dataset))
-                summary = _in_words(editions, account)
-                store.client.set_tag(series, NOTE_TAG, f"{summary}\n\n{note}\n\n{embedded(picture.name, series)}")
+                note = _note(release.study.removesuffix(f"/{EVALUATION}"), experiment)
+                shown = (_in_words(editions, account), embedded(picture.name, series), note)
+                store.client.set_tag(series, NOTE_TAG, "\n\n".join(shown))
     store.client.set_terminated(series, "FINISHED")
+
+
+def _note(study: str, experiment: str) -> str:
+    pages = {"editions": EDITIONS_PAGE.format(experiment), "comparison": COMPARISON_PAGE.format(experiment)}
+    return SERIES_NOTE.format(study=in_markdown(study), **pages)
 
 
 def _points(runs: list[Any], placed: dict[str, Balance]) -> list[Any]:
@@ -214,7 +198,7 @@ def _points(runs: list[Any], placed: dict[str, Balance]) -> list[Any]:
         if (balance := placed.get(run.data.tags[RELEASE_TAG])) is None:
             continue
         moment = _milliseconds(balance.entry)
-        for name in (*SCORE_METRICS, *BUDGET_METRICS):
+        for name in (score_key(run.data.params.get("metric", "")), *SCORE_METRICS, *BUDGET_METRICS):
             if name in run.data.metrics:
                 charts.setdefault(name, []).append(metric(name, run.data.metrics[name], moment, balance.position))
     return [point for points in charts.values() if len(points) > 1 for point in points]
@@ -229,7 +213,8 @@ def _editions(runs: list[Any], placed: dict[str, Balance]) -> list[dict[str, Any
     rows = []
     for run in runs:
         numbers, tags = run.data.metrics, run.data.tags
-        if "score" not in numbers or tags[KIND] != "edition" or (balance := placed.get(tags[RELEASE_TAG])) is None:
+        score = numbers.get(score_key(run.data.params.get("metric", "")))
+        if score is None or tags[KIND] != "edition" or (balance := placed.get(tags[RELEASE_TAG])) is None:
             continue
         date = datetime.fromtimestamp(_milliseconds(balance.entry) / 1000, UTC).isoformat()[:23]
         row = {
@@ -237,7 +222,7 @@ def _editions(runs: list[Any], placed: dict[str, Balance]) -> list[dict[str, Any
             "edition": tags["dpbo.edition"],
             "method": tags["dpbo.method"],
             "metric": run.data.params["metric"],
-            "value": numbers["score"],
+            "value": score,
             "low": numbers.get("score/low"),
             "high": numbers.get("score/high"),
             "constant answer": numbers.get("score/constant"),
@@ -255,28 +240,28 @@ def _in_words(editions: list[dict[str, Any]], account: Account) -> str:
     change = ""
     if others and len(stated) == len(others) + 1:
         overlap = max(one["low"] for one in stated) <= min(one["high"] for one in stated)
-        change = " All intervals overlap: no change can be told from noise." * overlap
-        change = change or " Not all intervals overlap: some editions differ by more than noise."
+        change = f" **{OVERLAP_NOTE if overlap else APART_NOTE}**"
     of = f"{len(editions)} edition{'s' * (len(editions) != 1)}"
     name = in_markdown(newest["metric"].replace("_", " "))
     line = in_markdown(account_line(account))
-    return f"{of}; the newest has {name} {score(newest['value'])}{ends}.{change} Budget of {line}."
+    return f"**{of}; the newest has {name} {score(newest['value'])}**{ends}.{change} Budget of {line}."
 
 
 def draw_editions(editions: list[dict[str, Any]]) -> "Figure":
-    """Return a figure of the score by edition, with its 90% interval and the constant answer's."""
+    """Return a figure of the score by edition, with its 90% interval; the constant answer's is written below it."""
     figure = sheet(3.2)
     axes, places = figure.subplots(), range(len(editions))
     for place, edition in zip(places, editions, strict=True):
+        bar, dot = ("90% interval", "score") if place == 0 else ("", "")
         if edition["low"] is not None:
             ends = [edition["low"], edition["high"]]
-            axes.plot([place, place], ends, color=NOISE, lw=6, alpha=0.35, solid_capstyle="butt")
-        axes.plot(place, edition["value"], "o", color=CHOICE)
-        if edition["constant answer"] is not None:
-            axes.plot([place - 0.3, place + 0.3], [edition["constant answer"]] * 2, color=INK, lw=1)
+            axes.plot([place, place], ends, color=NOISE, lw=6, alpha=0.35, solid_capstyle="butt", label=bar)
+        axes.plot(place, edition["value"], "o", color=CHOICE, label=dot)
     labels = [f"{in_picture(edition['edition'])}\n{edition['date'][:10]}" for edition in editions]
     axes.set_xticks([*places], labels, fontsize=8)
     axes.set(xlim=(-0.6, len(editions) - 0.4), ylabel=in_picture(editions[-1]["metric"].replace("_", " ")))
-    axes.set_title("Each edition's score, its 90% interval, a public constant answer's (the line)", fontsize=9)
+    if (constant := editions[-1]["constant answer"]) is not None:
+        axes.set_xlabel(f"always the same answer: {constant:.4g} on the public records", fontsize=8)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=8)
     plain(axes)
     return figure

@@ -10,16 +10,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from dpbo.tasks.reporting.document import embedded, markdown
+from dpbo.tasks.reporting.document import embedded, interval, markdown
 from dpbo.tasks.reporting.logged_model import FOLDER, name_datasets, put_model, put_repaired, register
 from dpbo.tasks.reporting.logged_numbers import (
+    BUDGET_METRICS,
     KIND,
     PARENT_TAG,
-    SCORE_METRICS,
     STUDY,
     extend,
     metrics,
     params,
+    score_rows,
     series_of,
 )
 from dpbo.tasks.reporting.mlflow_store import (
@@ -46,8 +47,18 @@ from dpbo_core.study.final_training import FinalModel, model_is_public
 if TYPE_CHECKING:
     from dpbo_core.report.repair import Repair
 
-COLUMNS = ("epsilon", "edition", "metric")  # of an experiment's runs, beside the score and the choice
+COLUMNS = ("edition", "epsilon", "interval")  # of an experiment's runs, beside the score and the choice
 MAX_PARAMETERS_PER_REQUEST = 100  # parameters that MLflow takes in one request
+MODEL_CODE = """\
+```python
+import mlflow  # MLFLOW_TRACKING_URI names this store
+model = mlflow.pyfunc.load_model("runs:/{run_id}/{folder}")
+model.predict(rows.astype(model.input_example.dtypes))  # a data frame with the training set's columns
+```"""
+CERTIFICATE_NOTE = (
+    "What was tuned, and what the guarantee rests on and leaves open, is in the certificate, "
+    "[release.html](get-artifact?path=release.html&run_uuid={run_id}); `dpbo verify release.json` recomputes its ε."
+)
 MAIN_PICTURES = ("trajectory.png", "release.png", "evaluation.png")  # the picture that shows the release itself
 
 
@@ -94,13 +105,14 @@ def _logged(
     runs = _runs(store, experiment, release)
     run_id = runs[0].info.run_id if runs else _start(store, experiment, release)
     if not is_report(release):
-        columns = [*(f"metrics.`{name}`" for name in SCORE_METRICS[:3]), *(f"params.`{key}`" for key in COLUMNS)]
+        shown = (*(name for name, *_ in score_rows(release)[:1]), BUDGET_METRICS[1])
+        columns = [f"metrics.`{key}`" for key in shown] + [f"params.`{key}`" for key in COLUMNS]
         chosen = [
             f"params.`{param.key}`"
             for param in params(release)
             if param.key in release.value.get("hyperparameters", {})
         ]
-        store.show_columns(experiment, columns + chosen)
+        store.show_editions(experiment, columns + chosen)
     if not runs or runs[0].info.status != "FINISHED":
         store.client.log_batch(run_id, metrics=metrics(release, account))
         store.client.log_batch(run_id, params=params(release)[:MAX_PARAMETERS_PER_REQUEST])
@@ -146,8 +158,11 @@ def log_comparison(comparison: Release, tuned: Release, tracking_uri: str, *, re
     with publishing(tracking_uri), TemporaryDirectory() as scratch:
         draw_evaluation(comparison).savefig(picture := Path(scratch) / "against_champion.png", dpi=150)
         store.put(place.run_id, picture, "plots")
-        better = comparison.value[COMPARED]["verdict"] == BETTER
-        return register(store, place.run_id, tuned) if registers and better else ""
+        difference = comparison.value[COMPARED]
+        if not registers or difference["verdict"] != BETTER:
+            return ""
+        by = f"better by {difference['value']:.4f} ({interval(difference['interval'])}) in release"
+        return register(store, place.run_id, tuned, better=f"{by} {comparison.release_id}")
 
 
 def _put_all(
@@ -202,7 +217,6 @@ def _start(store: Store, experiment: str, release: Release) -> str:
         "dpbo.method": release.method,
         "dpbo.dataset": release.dataset,
         "dpbo.unit": guarantee.unit.value,
-        "dpbo.guarantee": guarantee.in_words(),
         "dpbo.evidence": guarantee.evidence.standing.value,
         "dpbo.assumptions": ", ".join(guarantee.assumptions) or "none",
         "dpbo.noise": release.noise,
@@ -220,43 +234,6 @@ def run_note(
     document = release_document(release, account=account, model=model)
     shown = [path.name for path in pictures]
     embed = "\n\n".join(embedded(name, run_id) for name in MAIN_PICTURES if name in shown)
-    return "\n\n".join(
-        (markdown(document, pictures=embed, n_tables=1), *_of_mlflow(release, account, run_id, model))
-    )
-
-
-def _of_mlflow(release: Release, account: Account, run_id: str, model: FinalModel | None) -> Iterator[str]:
-    if model is not None:
-        call = f"model = mlflow.pyfunc.load_model('runs:/{run_id}/{FOLDER}')"
-        yield (
-            f"**How do I use the model?** `{call}`, then `model.predict(rows.astype(model.input_example.dtypes))`, "
-            "where `rows` is a data frame with the training set's columns. The model was trained on the public "
-            "training set with what was chosen, so it says nothing more of a person. It loads where dpbo is not "
-            "installed, with MLFLOW_TRACKING_URI naming this store (`sqlite:///mlruns/mlflow.db` in the folder "
-            'where the study ran); with `params={"predict_method": "predict_proba"}` it gives probabilities, a '
-            "column a class, where it has them. "
-            f"`mlflow models serve --env-manager local --port 5001 -m runs:/{run_id}/{FOLDER}` puts it behind "
-            "http://127.0.0.1:5001/invocations, "
-            'which takes `{"dataframe_records": [...]}`, or a CSV file as `text/csv`.'
-        )
-    yield (
-        "**Where is the proof?** The artifact `release.html` is the certificate with every draw and the pictures; "
-        "`dpbo verify release.json` recomputes ε and δ from the release alone."
-    )
-    yield f"**What are the metrics below?** {_metrics(release, account)}"
-
-
-def _metrics(release: Release, account: Account) -> str:
-    keys = [metric.key for metric in metrics(release, account)]
-    searched = ", and where the search took that candidate's score to be, `posterior`"
-    sentences = {
-        "release": "`release/…` is the score that the search used",
-        "score": "`score` is the metric, and `score/…` has the ends of its 90% interval and a constant "
-        "answer's score",
-        "budget": "`budget/…` is the dataset's ε that is spent after this study, and what is left",
-        "trajectory": "`trajectory/…` has numbers for every step, of which this page shows the last: its noised "
-        f"score{searched if 'trajectory/posterior' in keys else ''}",
-        "evaluation": "`evaluation/…` are the figures of the report",
-    }
-    there = {key.partition("/")[0] for key in keys}
-    return "; ".join(text for group, text in sentences.items() if group in there) + "."
+    code = MODEL_CODE.format(run_id=run_id, folder=FOLDER) if model is not None else ""
+    certificate = CERTIFICATE_NOTE.format(run_id=run_id)
+    return "\n\n".join(filter(None, (markdown(document, pictures=embed, n_tables=1), code, certificate)))

@@ -48,23 +48,21 @@ CREATION_LOCK = (
     0x6D6C666C  # "mlfl": an advisory lock of PostgreSQL's; two processes must not make the tables at once
 )
 KIND_TAG, MODELS_KIND = "mlflow.experimentKind", "custom_model_development"  # no page of language models
-VIEW_KEY = "dpbo"  # of the view of an experiment's runs that has columns of ours
+VIEW_KEY = "dpbo"  # of the view of an experiment's runs that has columns and charts of ours
+EDITIONS_PAGE = f"#/experiments/{{}}/runs?viewStateShareKey={VIEW_KEY}&workflowType=machine_learning"
+COMPARISON_PAGE = f"{EDITIONS_PAGE}&compareRunsMode=CHART"  # MLflow's own comparison colours noise as a ranking
 NOTE_TAG = "mlflow.note.content"  # which MLflow renders above an experiment's runs, and above a run's numbers
 EXPERIMENT_NOTE = """\
-Every number here is a **differentially private release**; no raw validation score is stored. Scores whose \
-intervals overlap may differ by noise alone. The run that is named after a study has all editions' scores by date.
+**Every number is a differentially private release.** `interval` holds the true score in 90% of cases; scores \
+whose intervals overlap may differ by noise alone.
 
-* `?viewStateShareKey=dpbo&workflowType=machine_learning` behind `/runs` in this page's address lists every edition
-  with score, ε and choice as columns.
-* Open a run: its page begins with what came out and how sure it is, what was tuned, what may be concluded about a
-  person, what is left, and how the model is used. A run named after a study alone is the one above its editions.
-* The metric has its own name, `accuracy` for example. `score` is the same number under one name for all studies,
-  `score/low` and `score/high` the ends of its 90% interval, `score/constant` a constant answer's; the run above the
-  editions has them as charts. `release/score` is the score that the search used, with its noise, put back into the
-  score's range (`release/raw_score` where the noise took it out).
+* [All editions in a list]({editions}) · [side by side]({comparison})
+* Open a run: its page begins with what came out and how sure it is, what may be concluded about a person, what is
+  left, and how the model is used. The run "study NAME" above its editions has one picture of them all.
+* The metric has its own name, `accuracy` for example; `score/low` and `score/high` end its 90% interval, and
+  `score/constant` is a constant answer's.
 * `budget/spent` and `budget/left` are ε of the dataset's account after the edition.
-* `trajectory/…` is its private trajectory: at each step the noised score, and what the scores so far say of that
-  step's candidate (`posterior`).
+* `trajectory/score` is its private trajectory: at each step the noised score.
 * `evaluation/…` are the figures of a report; `release.html` has what noise and sampling leave open.
   `watch/alarm` is a watch: a look a step, 0 holds, 1 alarm.
 * Parameters are the edition, ε, δ, method, metric, choice and a few public facts; the page has the rest. Tags
@@ -75,7 +73,25 @@ intervals overlap may differ by noise alone. The run that is named after a study
   and δ from it alone. `model/` is trained on the public set at the released hyperparameters.
 """
 
-EXPERIMENT_TAGS = {NOTE_TAG: EXPERIMENT_NOTE, KIND_TAG: MODELS_KIND}
+SIDE_BY_SIDE = "dpbo-table"  # the section of the page that compares editions; MLflow's own are folded
+SECTIONS = (
+    (SIDE_BY_SIDE, "Scores whose intervals overlap may differ by noise alone", True),
+    *((f"dpbo-{name}", name, False) for name in ("Model metrics", "budget", "score", "trajectory")),
+)
+GENERATED = {"deleted": False, "isGenerated": False, "isReordered": True}
+COMPARISON_CHARTS = {  # in the words of MLflow's page; its bars and lines would show noise as a ranking
+    "runListHidden": True,
+    "isAccordionReordered": True,
+    "compareRunSections": [
+        {"uuid": section, "name": name, "columns": 1, "cardHeight": 480, "display": shown, **GENERATED}
+        for section, name, shown in SECTIONS
+    ],
+    "compareRunCharts": [
+        {"type": "DIFFERENCE", "uuid": f"{SIDE_BY_SIDE}-all", "metricSectionId": SIDE_BY_SIDE,
+         "chartName": "What differs", "compareGroups": ["Parameters", "Model metrics"], "runsCountToCompare": 10,
+         "baselineColumnUuid": "", "showChangeFromBaseline": False, "showDifferencesOnly": True, **GENERATED}
+    ],
+}  # fmt: skip
 MAX_TAG_LENGTH = 5000  # characters MLflow takes for an experiment's tag
 RELEASE_TAG = "dpbo.release_id"
 URL_MODE = "?workflowType=machine_learning"  # else MLflow opens a run among evaluations of language models
@@ -115,39 +131,37 @@ class Store:
         existing = self.check_experiment(dataset)
         if existing is None:
             try:
-                return self._create_experiment(experiment_name(dataset))
+                self._create_experiment(experiment_name(dataset))
             except MlflowException:  # another process was first
-                existing = self.client.get_experiment_by_name(experiment_name(dataset))
-                if existing is None:
+                if self.client.get_experiment_by_name(experiment_name(dataset)) is None:
                     raise
-        elif KIND_TAG not in existing.tags:  # made by an earlier version
-            self.client.set_experiment_tag(existing.experiment_id, KIND_TAG, MODELS_KIND)
-        return str(existing.experiment_id)
+            existing = self.client.get_experiment_by_name(experiment_name(dataset))
+        identity = str(existing.experiment_id)
+        links = {"editions": EDITIONS_PAGE.format(identity), "comparison": COMPARISON_PAGE.format(identity)}
+        for tag, text in ((NOTE_TAG, EXPERIMENT_NOTE.format(**links)), (KIND_TAG, MODELS_KIND)):
+            if tag not in existing.tags:
+                self.client.set_experiment_tag(identity, tag, text)
+        return identity
 
-    def show_columns(self, experiment: str, columns: list[str]) -> None:
-        """Save the view of an experiment's runs whose `columns` are metrics and parameters, as MLflow names them.
+    def show_editions(self, experiment: str, columns: list[str]) -> None:
+        """Save the view of an experiment's editions: a list with `columns`, as MLflow names them, and charts.
 
-        MLflow shares a view by such a tag, and opens it by its key: `runs?viewStateShareKey=dpbo`.
+        MLflow shares a view by such a tag, and opens it by its key: `EDITIONS_PAGE`, `COMPARISON_PAGE`.
         """
-        order = {
-            "orderByKey": "params.`edition`",
-            "orderByAsc": False,
-        }  # by date MLflow folds runs under their study
-        view_state = {"selectedColumns": columns, "searchFilter": "tags.`dpbo.kind` = 'edition'", **order}
-        view = json.dumps(view_state, ensure_ascii=False)
+        order = {"orderByKey": "metrics.`budget/left`", "orderByAsc": True}  # by date MLflow folds a study's runs
+        columns_shown = {"selectedColumns": columns, "searchFilter": "tags.`dpbo.kind` = 'edition'"}
+        view = json.dumps(columns_shown | order | COMPARISON_CHARTS, ensure_ascii=False)
         if len(view) <= MAX_TAG_LENGTH:
             self.client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{VIEW_KEY}", view)
 
-    def _create_experiment(self, name: str) -> str:
+    def _create_experiment(self, name: str) -> None:
         if self.root is None:
-            return str(self.client.create_experiment(name, tags=EXPERIMENT_TAGS))
-        from mlflow.entities import ExperimentTag
-
+            self.client.create_experiment(name)
+            return
         store = _sql_store(self.uri)
         store.artifact_root_uri = ARTIFACT_FOLDER
-        made = store.create_experiment(name, tags=[ExperimentTag(*tag) for tag in EXPERIMENT_TAGS.items()])
+        store.create_experiment(name)
         store.engine.dispose()
-        return str(made)
 
     def put(self, run_id: str, path: Path, folder: str = "") -> None:
         """Put a file or a folder into the run's artifacts, under `folder`."""

@@ -2,11 +2,11 @@
 
 | question | answer |
 |---|---|
-| Ship it? | the verdict of the newest report, else of the newest release; "no" after an alarm |
+| Ship it? | the newest comparison's verdict; else that of the report or the release; "no" after an alarm |
 | Which number? | a figure of the newest report; the private score if there is none since the newest release |
 | Better than last time? | whether that number's interval lies beyond the one before, of the same kind |
 | When does the budget end? | what `dpbo budget --forecast` says |
-| Who asked, who approved? | the account that charged it; when the owner set the cap |
+| Who asked, who set the budget? | the account that charged it; whose account set the cap, and when |
 | What did it cost? | ε of the newest edition with its report, and of all |
 """
 
@@ -15,12 +15,13 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from dpbo.tasks.reporting.document import NO_NUMBER, Document, Fact, Table, interval, number, score
+from dpbo.tasks.reporting.document import NO_NUMBER, Document, Fact, Table, end, interval, number, score
 from dpbo.tasks.reporting.logged_numbers import figures
 from dpbo.tasks.reporting.release_document import (
     BETTER_TEXT,
     CONSTANT_FIGURES,
     NO_BETTER_TEXT,
+    NOT_COMPARED,
     next_step,
     verdict,
 )
@@ -35,8 +36,9 @@ from dpbo_core.privacy.certified import rounds_of
 from dpbo_core.privacy.release import Release, displayed_metric
 from dpbo_core.report import ACCURACY, BETTER, COMPARED, WORSE
 
-YES, NO, UNSURE, NO_VERDICT = "yes", "no", "cannot tell", "no verdict"
-SHIP_WORDS = {BETTER_TEXT: YES, BETTER: YES, NO_BETTER_TEXT: NO, WORSE: NO}
+YES, FIRST, NO, UNSURE, NO_VERDICT = "yes", "yes, as a first model", "no", "cannot tell", "no verdict"
+SHIP_WORDS = {BETTER_TEXT: FIRST, BETTER: YES, NO_BETTER_TEXT: NO, WORSE: NO}
+COMPARE_HINT = "dpbo evaluate STUDY.toml --against MODEL compares it with the model in use, for ε of its own"
 N_EDITIONS_SHOWN = 24  # of a trend; the newest
 TUNE_AGAIN = "dpbo tune with a new edition, which spends budget again"
 LOSSES = ("mae", "rmse")  # figures of a report of which less is better
@@ -67,13 +69,24 @@ class Quotable:
     date: str
     greater_is_better: bool = True
 
+    @property
+    def quoted(self) -> str:
+        """The value, or at least what where it is at the end of its interval, beyond which no score lies."""
+        at_end = self.greater_is_better and self.interval is not None and self.value >= self.interval[1]
+        return f"{end(self.interval[0])} or more" if self.interval and at_end else score(self.value)
+
+    @property
+    def dated(self) -> str:
+        """Its date in brackets, where its edition is not named by it."""
+        return f" ({self.date})" * (self.date != self.edition)
+
 
 @dataclass(frozen=True)
 class StudyOverview:
     """The answers about one study; a text is "" where the ledger holds nothing of the kind."""
 
     name: str
-    ship: str  # YES, NO, UNSURE or NO_VERDICT
+    ship: str  # YES, FIRST, NO, UNSURE or NO_VERDICT
     why: str
     quoted: Quotable | None
     trend: tuple[Quotable, ...]  # numbers of the quoted kind, oldest first
@@ -116,10 +129,11 @@ class DatasetOverview:
     def approval(self) -> str:
         """Which cap allows what is spent, and since when."""
         budget, since = self.account.budget, self.account.opened_at[:10]
+        by = f" by {self.account.cap_set_by}" if self.account.cap_set_by else ""
         if budget.public:
-            return f"without limit: declared public on {since}"
+            return f"without limit: declared public{by} on {since}"
         delta = from_units(budget.delta_units)
-        return f"under the cap ε = {from_units(budget.epsilon_units):g}, δ = {delta:g}, set on {since}"
+        return f"of ε = {from_units(budget.epsilon_units):g}, δ = {delta:g}, set{by} on {since}"
 
     def to_json(self) -> dict[str, Any]:
         """Return what the page shows as plain JSON, with null for what is unknown or without limit."""
@@ -215,7 +229,7 @@ def change(trend: Sequence[Quotable]) -> str:
             word = "worse" if newest.greater_is_better else "better"
     overlap = "; the intervals overlap" if word == UNSURE else ""
     moved = newest.value - before.value
-    return f"{word}: {moved:+.4f} since edition {before.edition} ({before.date}){overlap}"
+    return f"{word}: {moved:+.4f} since edition {before.edition}{before.dated}{overlap}"
 
 
 def _study(name: str, entries: Sequence[Entry], recorded: dict[str, Release], room: int | None) -> StudyOverview:
@@ -226,7 +240,9 @@ def _study(name: str, entries: Sequence[Entry], recorded: dict[str, Release], ro
     since = searches[-1].released_at if searches else ""
     current = [report for report in reports if report.released_at >= since]
     newest = next(reversed(current or searches), None)
-    numbers = map(quotable, (current and reports) or searches)
+    alone = [report for report in reports if COMPARED not in report.value]  # of the model, not of a difference
+    scored = alone if alone and alone[-1].released_at >= since else searches or reports
+    numbers = map(quotable, scored)
     trend = [one for one in numbers if one is not None]
     quoted = trend[-1] if trend else None
     trend = [one for one in trend if quoted is not None and one.name == quoted.name][-N_EDITIONS_SHOWN:]
@@ -235,7 +251,8 @@ def _study(name: str, entries: Sequence[Entry], recorded: dict[str, Release], ro
         for entry in watches
         if entry.released_at is not None and entry.released_at >= since and (query := rounds_of(entry.method))
     )
-    ship, why = _ship(newest, alarms)
+    comparison = next((report for report in reversed(current) if COMPARED in report.value), None)
+    ship, why = _ship(comparison or newest, alarms)
     latest = entries[-1]
     return StudyOverview(
         name=name,
@@ -251,7 +268,7 @@ def _study(name: str, entries: Sequence[Entry], recorded: dict[str, Release], ro
         released=_choice(searches[-1]) if searches else "",
         remarks=tuple(_remarks(entries, newest, quoted, has_current_report=bool(current))),
         alarms=alarms,
-        next_step=TUNE_AGAIN if alarms else next_step(newest) if newest is not None else "",
+        next_step=_next_step(comparison or newest, ship, alarms),
     )
 
 
@@ -265,16 +282,30 @@ def _ship(newest: Release | None, alarms: Sequence[str]) -> tuple[str, str]:
         return NO, "this release is not private"
     if not word:
         return NO_VERDICT, "the release states no score that has a baseline"
-    champion = f"{word} than the champion" if word in (BETTER, WORSE) else word
-    return SHIP_WORDS.get(word, UNSURE), champion + numbers
+    if COMPARED in newest.value:
+        difference = newest.value[COMPARED]
+        than = " whether it is better" * (word == UNSURE)
+        beside = f"{word}{than} than the model in use on {newest.released_at[:10]}"
+        ends = "" if difference["interval"] is None else f" ({interval(difference['interval'])})"
+        numbers = f": by {difference['value']:.4f}{ends} in {newest.facts['score']}"
+    else:
+        beside = f"{word}; {NOT_COMPARED}" if word == BETTER_TEXT else word
+    return SHIP_WORDS.get(word, UNSURE), beside + numbers
+
+
+def _next_step(newest: Release | None, ship: str, alarms: Sequence[str]) -> str:
+    if newest is None or alarms:
+        return TUNE_AGAIN if alarms else ""
+    return COMPARE_HINT if ship == FIRST else next_step(newest)
 
 
 def _cost(entries: Sequence[Entry], edition: str) -> str:
     paid = [entry for entry in entries if not entry.taken_over]
     own = [entry.epsilon for entry in paid if entry.edition == edition]
-    newest = "∞" if None in own else f"{sum(filter(None, own)):g}"
+    newest = "∞" if None in own else " + ".join(f"{epsilon:g}" for epsilon in own if epsilon is not None)
     charges = f"{len(paid):,} charge{'s' * (len(paid) != 1)}"
-    return f"ε {newest} for edition {edition}; {charges} so far, which together cost what the budget shows"
+    reports = ", with its reports" * (len(own) > 1)
+    return f"ε {newest} for edition {edition}{reports}; {charges} so far"
 
 
 def _choice(release: Release) -> str:

@@ -9,8 +9,8 @@ from datetime import datetime
 from html import escape
 from string import Template
 
-from dpbo.tasks.reporting.document import interval, score
-from dpbo.tasks.reporting.overview import NO, UNSURE, YES, DatasetOverview, Quotable, StudyOverview, change
+from dpbo.tasks.reporting.document import end, interval, score
+from dpbo.tasks.reporting.overview import FIRST, NO, UNSURE, YES, DatasetOverview, Quotable, StudyOverview, change
 from dpbo_core.ledger.accounting.forecast import account_line, alert_share, end_line
 
 PAGE_TEMPLATE = Template("""\
@@ -23,7 +23,7 @@ PAGE_TEMPLATE = Template("""\
 body{font:16px/1.45 system-ui,sans-serif;color:var(--ink);background:#f7f8fa;max-width:76rem;margin:0 auto;
 padding:2rem 1.25rem}
 h1{font-size:1.7rem;margin:0}h2{font-size:1.25rem;margin:0}h3{font-size:1.1rem;margin:0}p{margin:.35rem 0}
-h1,h2,h3,td,th,p,dd,li{overflow-wrap:anywhere}
+h1,h2,h3,p,dd,li{overflow-wrap:anywhere}td,th{overflow-wrap:break-word}td:nth-child(5){white-space:nowrap}
 .soft{color:var(--soft);font-size:.9rem}section{margin-top:2.25rem}
 .alarm{border-left:5px solid var(--bad);background:#fdecec;padding:.7rem 1rem;margin:1.25rem 0;border-radius:4px}
 .alarm ul{margin:.25rem 0;padding-left:1.2rem}
@@ -50,15 +50,21 @@ h2,h3{break-after:avoid}*{print-color-adjust:exact;-webkit-print-color-adjust:ex
 </style></head><body>
 <header><h1>$title</h1><p class="soft">$subtitle</p></header>
 <main>$alarms$table$datasets</main>
-<footer><p class="soft">Intervals hold nine times in ten. “Yes” means that the interval lies beyond the score of
-always giving the same answer, or above the champion. Whether that is enough for its use is for you to decide.
+<footer><p class="soft">Intervals hold nine times in ten. “Yes” means better than the model in use; “as a first
+model” that the interval lies beyond the score of always giving the same answer. You decide whether that is enough.
 <code>dpbo show NAME:EDITION --html FILE</code> writes the certificate of one release.</p></footer>
 </body></html>
 """)
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 360.0, 150.0, 52.0, 10.0, 22.0  # of a trend's picture and its margins
 BAR_WIDTH, BAR_HEIGHT = 720.0, 18.0
 INK, SOFT, CHOICE, SPENT, LINE = "#1f2933", "#52606d", "#c2410c", "#486581", "#e4e7eb"
-MARKS = {YES: ("yes", "✓ Yes"), NO: ("no", "✕ No"), UNSURE: ("open", "? Cannot tell")}
+MARKS = {
+    YES: ("yes", "✓ Yes"),
+    FIRST: ("yes", "✓ Yes, as a first model"),
+    NO: ("no", "✕ No"),
+    UNSURE: ("open", "? Cannot tell"),
+}
+UNNAMED = "somebody whom the ledger does not name"
 MAX_LABEL_LENGTH = 16  # characters of an edition's name below a picture
 
 
@@ -83,14 +89,14 @@ def _count(n: int, one: str, several: str = "") -> str:
 
 
 def _table(datasets: Sequence[DatasetOverview]) -> str:
-    head = ("study", "ship it?", "number to quote", "since last time", "budget ends", "asked by")
+    head = ("study", "ship it?", "number to quote", "since last time", "budget ends", "asked by", "budget set by")
     rows = []
     for place, dataset in enumerate(datasets):
-        end = dataset.burn_down and dataset.burn_down.ends
         for number, study in enumerate(dataset.studies):
             link = f'<a href="#s{place}-{number}">{escape(study.name)}</a>'
             quoted = "" if study.quoted is None else f"{study.quoted.name} {_in_short(study.quoted)}"
-            cells = (quoted, study.change.partition(":")[0], f"{end:%Y-%m-%d}" if end else "–", study.asked_by)
+            people = (study.asked_by, dataset.account.cap_set_by)
+            cells = (quoted, study.change.partition(":")[0], _ends(study, dataset), *people)
             plain = "".join(f"<td>{escape(cell) or '–'}</td>" for cell in cells)
             rows.append(f'<tr><th scope="row">{link}</th><td>{_mark(study)}</td>{plain}</tr>')
     titles = "".join(f'<th scope="col">{name}</th>' for name in head)
@@ -102,9 +108,14 @@ def _mark(study: StudyOverview) -> str:
     return f'<strong class="{kind}">{text}</strong>'
 
 
+def _ends(study: StudyOverview, dataset: DatasetOverview) -> str:
+    ends = dataset.burn_down and dataset.burn_down.ends
+    return f"{ends:%Y-%m-%d}" if ends else study.room or end_line(dataset.burn_down)
+
+
 def _in_short(number: Quotable) -> str:
-    ends = number.interval
-    return score(number.value) + ("" if ends is None else f" ({interval(ends)})")
+    whole = number.interval is None or number.quoted != score(number.value)
+    return number.quoted if whole else f"{number.quoted} ({interval(number.interval)})"
 
 
 def _dataset(dataset: DatasetOverview, place: int) -> str:
@@ -115,36 +126,36 @@ def _dataset(dataset: DatasetOverview, place: int) -> str:
     return (
         f'<section aria-labelledby="d{place}"><h2 id="d{place}">Dataset {escape(name)}</h2>{bar}'
         f"<p><strong>{escape(line)}; {escape(end_line(dataset.burn_down))}.</strong></p>"
-        f'<p class="soft">Approved {escape(dataset.approval)}. The mark is where an alert is sent.</p>'
+        f'<p class="soft">Budget {escape(dataset.approval)}. The mark is where an alert is sent.</p>'
         f"{studies or '<p>No study has been charged yet.</p>'}</section>"
     )
 
 
 def _study(study: StudyOverview, dataset: DatasetOverview, anchor: str) -> str:
-    number, end = study.quoted, dataset.burn_down and dataset.burn_down.ends
-    quoted = '<p class="big">–</p><p class="soft">no number is released</p>'
+    number = study.quoted
+    quoted, of_trend = '<p class="big">–</p><p class="soft">no number is released</p>', ""
     if number is not None:
-        dated = "" if number.date == number.edition else f", {number.date}"
-        of = f"{number.source} of edition {number.edition}{dated}"
+        of_trend = f": {escape(number.name)}, 90% intervals, the newest in colour"
+        of = f"{number.source} of edition {number.edition}{number.dated}"
         ends = "" if number.interval is None else f"{interval(number.interval)}, 90% ({number.covers})"
         quoted = (
-            f'<p class="big">{score(number.value)}</p><p>{escape(ends)}</p>'
+            f'<p class="big">{number.quoted}</p><p>{escape(ends)}</p>'
             f'<p class="soft">{escape(f"{number.name}: {of}")}</p>'
         )
     facts = (
         ("Better than last time?", _sentence(study.change)),
-        ("When does the budget end?", f"{end:%Y-%m-%d}" if end else study.room or end_line(dataset.burn_down)),
+        ("When does the budget end?", _ends(study, dataset)),
         ("What did it cost?", study.cost),
         (
-            "Who asked, who approved?",
-            f"Asked by {study.asked_by or 'somebody whom the ledger does not name'}. Approved {dataset.approval}; "
-            "the ledger names nobody who approves.",
+            "Who asked, who set the budget?",
+            f"Asked by {study.asked_by or UNNAMED}. Budget {dataset.approval}"
+            f"{'' if dataset.account.cap_set_by else ' by ' + UNNAMED}.",
         ),
         ("What was released?", study.released),
         ("What now?", study.next_step),
     )
     facts_html = "".join(f"<div><dt>{name}</dt><dd>{escape(text)}</dd></div>" for name, text in facts if text)
-    opened = "" if study.ship == YES else " open"
+    opened = "" if study.ship in (YES, FIRST) else " open"
     why, _, numbers = study.why.partition(":")
     lines = (study.guarantee, *map(_sentence, study.remarks))
     remarks = "".join(f"<p>{escape(line)}</p>" for line in lines if line)
@@ -153,7 +164,7 @@ def _study(study: StudyOverview, dataset: DatasetOverview, anchor: str) -> str:
         f'<div><p class="ask">Ship it?</p><p class="ship">{_mark(study)}</p><p>{escape(_sentence(why))}</p>'
         f'<p class="soft">{escape(_sentence(numbers.strip()))}</p></div>'
         f'<div><p class="ask">Which number do I quote?</p>{quoted}</div>'
-        f'<div><p class="ask">Trend over editions</p>{trend_picture(study.trend)}</div></div>'
+        f'<div><p class="ask">Trend over editions{of_trend}</p>{trend_picture(study.trend)}</div></div>'
         f'<dl class="facts">{facts_html}</dl>'
         f"<details{opened}><summary>Guarantee and remarks</summary>{remarks}</details>"
         "</article>"
@@ -195,7 +206,7 @@ def trend_picture(trend: Sequence[Quotable]) -> str:
 
     axis = "".join(
         f'<line x1="{LEFT:g}" x2="{WIDTH:g}" y1="{y(value):.1f}" y2="{y(value):.1f}" stroke="{LINE}"/>'
-        f'<text x="{LEFT - 8:g}" y="{y(value) + 4:.1f}" text-anchor="end">{score(value)[:6]}</text>'
+        f'<text x="{LEFT - 8:g}" y="{y(value) + 4:.1f}" text-anchor="end">{end(value)}</text>'
         for value in (low + margin, high - margin)
     )
     bars = "".join(

@@ -20,7 +20,6 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo.tasks.reporting.document import in_picture
+from dpbo.tasks.reporting.document import in_picture, interval
 from dpbo.tasks.reporting.report_document import is_report
 from dpbo_core.ledger.accounting.account import Account, balances
 from dpbo_core.ledger.accounting.forecast import alert_share, forecast
@@ -72,7 +71,8 @@ def _by_step(axes: "Axes", release: Release) -> None:
     scale = release.noise_of_one
     axes.errorbar(steps, scores, yerr=scale, fmt="o", color=NOISE, ecolor="#cbd2d9", ms=4)
     _chosen(axes, release, [min(steps), max(steps)])
-    axes.set(xlabel="step", ylabel="private score (± one noise scale)")
+    top = release.facts.get("score_range", 1.0)
+    axes.set(xlabel=f"step; noise can carry a draw above {top:.3g}", ylabel="private score (± one noise scale)")
     whole_numbers(axes)
     plain(axes)
 
@@ -195,7 +195,7 @@ def _with_the_release(release: Release, space: SearchSpace, along: NDArray[np.fl
     scale, centre = SPREAD * release.facts["score_range"], CENTRE * release.facts["score_range"]
     chosen = space.encode(release.value["hyperparameters"])[None, :]
     where = np.concatenate([along, chosen])
-    mixture = _mixture(release, space, len(release.value["trajectory"]))
+    mixture = _mixture(release, space)
     mean, whole = mixture.joint(where, np.zeros(len(where)))
     variance, covariance = np.diagonal(whole), whole[:, -1]
     low, high = release.value["interval"]
@@ -206,19 +206,6 @@ def _with_the_release(release: Release, space: SearchSpace, along: NDArray[np.fl
     return centre + scale * (mean[:-1] + gain * (released - mean[-1])), NORMAL_90 * scale * np.sqrt(after)
 
 
-def band_by_step(release: Release) -> tuple[tuple[float, float], ...]:
-    """The posterior (μ, 1.645 s) of each step's candidate, once observed; () if the release does not fix it."""
-    if not _drawable(release):
-        return ()
-    scale, centre = SPREAD * release.facts["score_range"], CENTRE * release.facts["score_range"]
-    space, pairs = _space(release), []
-    for t, point in enumerate(release.value["trajectory"], start=1):
-        here = space.encode(point["hyperparameters"])[None, :]
-        (mean,), ((variance,),) = _mixture(release, space, t).joint(here, np.zeros(1))
-        pairs.append((float(centre + scale * mean), float(NORMAL_90 * scale * np.sqrt(variance))))
-    return tuple(pairs)
-
-
 def _drawable(release: Release) -> bool:
     """Whether the posterior follows from this release alone: scores, a flat prior, no earlier runs' scores."""
     facts = release.facts
@@ -227,9 +214,9 @@ def _drawable(release: Release) -> bool:
     return complete and alone and NO_SCORE not in release.value
 
 
-def _mixture(release: Release, space: SearchSpace, t: int) -> KernelMixture:
-    """The posterior over kernels, in the search's units, given a release's first t scores, repeats averaged."""
-    facts, points = release.facts, release.value["trajectory"][:t]
+def _mixture(release: Release, space: SearchSpace) -> KernelMixture:
+    """The posterior over kernels, in the search's units, given a release's scores, repeats averaged."""
+    facts, points = release.facts, release.value["trajectory"]
     scale, centre = SPREAD * facts["score_range"], CENTRE * facts["score_range"]
     observed = np.array([space.encode(point["hyperparameters"]) for point in points])
     visited, place = np.unique(observed, axis=0, return_inverse=True)
@@ -263,61 +250,62 @@ def draw_posterior(release: Release) -> "Figure | None":
     axes.fill_between(
         cut.grid, cut.mean - cut.half_width, cut.mean + cut.half_width, color=CHOICE, alpha=0.15, lw=0
     )
-    axes.plot(cut.grid, cut.mean, color=CHOICE, label="posterior mean, 90% band")
+    axes.plot(cut.grid, cut.mean, color=CHOICE, label="expected true score, 90% band")
     points = release.value["trajectory"]
     values = [point["hyperparameters"][cut.axis] for point in points]
-    axes.scatter(values, [point["score"] for point in points], color=NOISE, s=14, label="private scores")
-    axes.axvline(release.value["hyperparameters"][cut.axis], color=INK, lw=0.8, ls=":", label="released choice")
+    axes.scatter(values, [point["score"] for point in points], color=NOISE, s=14, label="one draw each")
+    chosen, score, (low, high) = (release.value[key] for key in ("hyperparameters", "score", "interval"))
+    beside = [[max(0.0, score - low)], [max(0.0, high - score)]]
+    axes.errorbar(
+        [chosen[cut.axis]], [score], beside, fmt="D", color=INK, capsize=4, label="released, 90% interval"
+    )
     if cut.log:
         axes.set_xscale("log")
-    axes.set(xlabel=in_picture(cut.axis), ylabel="score", title="What the released scores say of every candidate")
+    name, noise = in_picture(cut.axis), release.score_per_unit * spread(release.spends[0])
+    metric = in_picture(release.facts.get("score", "score")).replace("_", " ")
+    edge = ", at the end of its range" * (chosen[cut.axis] in (cut.grid[0], cut.grid[-1]))
+    axes.set_title(f"{name} = {chosen[cut.axis]:.3g} was chosen{edge}: {metric} {interval((low, high))} (90%)")
+    axes.set_xlabel(f"{name}     (each dot carries noise of about ±{noise:.2g}; the band is for the true score)")
+    axes.set_ylabel(metric)
     axes.legend(frameon=False, fontsize=8)
     return figure
 
 
 def draw_budget(account: Account) -> "Figure | None":
-    """A figure of the ε spent after each study of the dataset, under its cap; None before one or without limit."""
+    """Return a figure of the ε spent after each study of the dataset, under its cap; None without study or limit.
+
+    Where its studies are of several days, it is drawn by date, with what is expected if they go on as they did.
+    """
+    from matplotlib.dates import date2num
+
     drawn_entries = set(account.entries[:: -(1 + len(account.entries) // MAX_BUDGET_STEPS)])  # with the newest
     points = [item for item in balances(account, drawn_entries.__contains__) if math.isfinite(item.spent)]
     if account.budget.public or not points:
         return None
     figure, axes = _sheet()
-    limit = points[-1].limit
+    limit, share, moments = points[-1].limit, alert_share(), [item.entry.moment for item in points]
+    by_date = moments[0].date() != moments[-1].date()
     xs = [0, *(item.position for item in points)]
+    if by_date:
+        xs = [date2num(moment) for moment in (moments[0], *moments)]  # type: ignore[no-untyped-call]
+        axes.xaxis_date()
     axes.step(xs, [0.0, *(item.spent for item in points)], where="post", color=INK)
     axes.plot(xs[-1], points[-1].spent, "o", color=INK, label=f"spent, ε = {points[-1].spent:.3g}")
     axes.axhline(limit, color=CHOICE, label=f"the cap, ε = {limit:g}")
-    share = alert_share()
     axes.axhline(share * limit, color=CHOICE, lw=0.8, ls=":", label=f"{share:.0%}: an alert")
-    axes.set(
-        xlabel=f"studies of {in_picture(account.budget.dataset)}, in order", ylabel="ε", ylim=(0.0, 1.08 * limit)
-    )
-    axes.set_title("What is spent of the dataset's budget; budget is never refunded")
-    whole_numbers(axes)
+    burn_down = forecast(account, max(moments)) if by_date else None
+    if burn_down is not None and burn_down.streams:
+        expected = [point for point in burn_down.points if point.expected]
+        dates = [xs[-1], *(date2num(point.at) for point in expected)]  # type: ignore[no-untyped-call]
+        ends = "" if burn_down.ends is None else f"; refused from {burn_down.ends:%Y-%m-%d} on"
+        spent = [points[-1].spent, *(point.spent for point in expected)]
+        axes.step(dates, spent, where="post", color=INK, ls=":", label=f"if its studies go on as they did{ends}")
+    of = f"of the dataset {in_picture(account.budget.dataset)}"
+    axes.set(xlabel="" if by_date else f"releases {of}, in order", ylabel="ε", ylim=(0.0, 1.08 * limit))
+    axes.set_title(f"Budget {of}: ε spent by all its releases together")
+    if not by_date:
+        whole_numbers(axes)
     axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(0.0, 0.92))
-    return figure
-
-
-def draw_burn_down(account: Account) -> "Figure | None":
-    """Return a figure of the budget left by date, and as forecast; None without a limit, or if no study recurs."""
-    from matplotlib.dates import date2num
-
-    burn_down = forecast(account, max((entry.moment for entry in account.entries), default=datetime.now(UTC)))
-    if burn_down is None or not burn_down.streams:
-        return None
-    figure, axes = _sheet()
-    past = [point for point in burn_down.points if not point.expected]
-    for points, style in ((past, "-"), (past[-1:] + [point for point in burn_down.points if point.expected], ":")):
-        left = [max(0.0, burn_down.limit - point.spent) for point in points]
-        label = "left" if style == "-" else "if its studies go on as they did"
-        dates = [date2num(point.at) for point in points]  # type: ignore[no-untyped-call]
-        axes.step(dates, left, where="post", color=INK, ls=style, label=label)
-    if burn_down.ends is not None:
-        end = date2num(burn_down.ends)  # type: ignore[no-untyped-call]
-        axes.axvline(end, color=CHOICE, lw=0.8, label=f"the first refusal, {burn_down.ends:%Y-%m-%d}")
-    axes.set(ylabel="ε left", ylim=(0.0, 1.08 * burn_down.limit), title=in_picture(account.budget.dataset))
-    axes.legend(frameon=False, fontsize=8)
-    axes.xaxis_date()
     return figure
 
 
@@ -333,7 +321,8 @@ def draw_noise(release: Release) -> "Figure":
     axes.barh([name for name, _, _ in bars][::-1], [width for _, width, _ in bars][::-1],
               color=[color for _, _, color in bars][::-1], height=0.55)  # fmt: skip
     axes.set(
-        xlabel="width, in units of the score",
+        xlabel="width, in units of the score"
+        + "; the interval pools all draws and ends where scores do" * (len(release.spends) > 1 and len(bars) > 2),
         title="The noise of one draw, nine times in ten, against the score's range",
     )
     return figure
@@ -366,7 +355,7 @@ def _sheet(height: float = 4.2, left: float = 0.08) -> "tuple[Figure, Axes]":
 def save_pictures(release: Release, account: Account | None, folder: Path) -> tuple[list[Path], tuple[str, ...]]:
     """Save a release's pictures in `folder`: the paths, and the names of those that could not be drawn.
 
-    Posterior, noise, budget and burn_down where there is one; of a report, evaluation.png for the first three.
+    Posterior, noise and budget where there is one; of a report, evaluation.png for the first three.
     """
     figures: dict[str, Callable[[], Figure | None]] = {
         "trajectory" if "trajectory" in release.value else "release": lambda: draw(release),
@@ -378,7 +367,6 @@ def save_pictures(release: Release, account: Account | None, folder: Path) -> tu
 
         figures = {"evaluation": lambda: draw_evaluation(release)}
     figures["budget"] = lambda: None if account is None else draw_budget(account)
-    figures["burn_down"] = lambda: None if account is None else draw_burn_down(account)
     folder.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
     failed: list[str] = []

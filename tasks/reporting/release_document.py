@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.certificate_words import guess, limits, meaning, noise_in_words, rests, untrained_words
 from dpbo.tasks.reporting.document import (
+    NO_NUMBER,
     Document,
     Fact,
     Figure,
@@ -61,6 +62,7 @@ BUDGET_NOTE = (
     "refused before any record is read. Budget is never refunded."
 )
 BETTER_TEXT = "better than always giving the same answer"
+NOT_COMPARED = "not compared with the model in use"
 NO_BETTER_TEXT = "no better than always giving the same answer"
 UNSURE_TEXT = "cannot tell whether it is better than always giving the same answer"
 CONSTANT_FIGURES = {  # figures of a report without the study's score, and what one answer to all has of each
@@ -69,7 +71,8 @@ CONSTANT_FIGURES = {  # figures of a report without the study's score, and what 
     "r2_public_baseline": ("R²", 0.0, f" on {PUBLIC_SET}{ELSEWHERE}"),
 }
 NEXT_STEPS = {
-    BETTER_THAN_CHAMPION: "the same command with --register makes it MLflow's champion, and costs nothing",
+    BETTER_THAN_CHAMPION: "dpbo evaluate STUDY.toml --against MODEL --register makes it MLflow's champion "
+    "from this same release",
     WORSE: "keep the champion",
     CANNOT_TELL: "more records or a larger ε narrow the interval; dpbo evaluate --plan shows what it can detect",
     NO_BETTER_TEXT: "do not use the model; first try other features or another estimator on the public table, "
@@ -168,7 +171,7 @@ def _answers(release: Release, report: str) -> Iterator[Fact]:
     if report:
         return
     if word:
-        yield Fact("verdict", numbers, word)
+        yield Fact("verdict", f"{numbers}; {NOT_COMPARED}" if word == BETTER_TEXT else numbers, word)
     elif metric is not None and metric.baseline is not None:
         yield Fact("same answer for all", f"{score(metric.baseline)} on {metric.baseline_set}")
 
@@ -214,8 +217,10 @@ def _draws(release: Release) -> Table:
         groups[key] = groups.get(key, 0) + 1
     unit = ("persons" if "n_persons" in release.facts else "records") if is_report(release) else "score"
     header = ("mechanism", "draws", f"scale, in {unit}", "ε each", "ρ each")
-    rows = tuple((name, str(count), *rest) for (name, *rest), count in groups.items())
-    return Table(header, rows, title="The noise", needs_a_page=True)
+    rows = [header, *((name, str(count), *rest) for (name, *rest), count in groups.items())]
+    columns = [column for column in zip(*rows, strict=True) if {*column[1:]} != {NO_NUMBER}]
+    header, *rows = zip(*columns, strict=True)
+    return Table(header, tuple(rows), title="The noise", needs_a_page=True)
 
 
 def _notes(release: Release, budget: str, model: "FinalModel | None") -> Iterator[Note]:

@@ -12,9 +12,10 @@ from string import Template
 
 from dpbo.tasks.reporting.document import Document, Fact, Note, Table
 from dpbo.tasks.reporting.receipt import release_text
-from dpbo.tasks.reporting.release_document import release_document
+from dpbo.tasks.reporting.release_document import BETTER_TEXT, release_document
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.privacy.release import Release
+from dpbo_core.report import BETTER
 
 PAGE_TEMPLATE = Template("""\
 <!doctype html>
@@ -24,8 +25,8 @@ PAGE_TEMPLATE = Template("""\
 body{font:16px/1.5 system-ui,sans-serif;color:#1f2933;max-width:52rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem;margin-bottom:0}h2{font-size:1.1rem;margin-top:2rem}.sub{color:#7b8794;margin-top:.2rem}
 .value{display:flex;gap:1rem 2rem;flex-wrap:wrap;margin:1rem 0}.value div{max-width:24rem}
-.value b{display:block;font-size:1.6rem;line-height:1.2;color:#c2410c}
-.guarantee{border-left:4px solid #c2410c;padding:.5rem 1rem;background:#fdf6f2}
+.value b{display:block;font-size:1.6rem;line-height:1.2}.good{color:#0f6b3d}
+.guarantee{border-left:4px solid #486581;padding:.5rem 1rem;background:#f0f4f8;margin-bottom:1.2rem}
 .guarantee h2{margin-top:0}.guarantee p{margin:.3rem 0}
 table{border-collapse:collapse;font-size:.9rem}td,th{text-align:left;padding:.25rem .9rem .25rem 0;
 vertical-align:top;border-bottom:1px solid #e4e7eb}img{max-width:100%}pre{white-space:pre-wrap;font-size:.75rem}
@@ -36,7 +37,8 @@ vertical-align:top;border-bottom:1px solid #e4e7eb}img{max-width:100%}pre{white-
 $strong$facts$pictures$tables$notes
 <p><strong>Next:</strong> $next_step.</p>
 <h2>The release</h2><p>Check it: save the JSON below as <code>release.json</code> (in MLflow it is an artifact
-of the same run) and run <code>dpbo verify release.json</code>.</p>
+of the same run) and run <code>dpbo verify release.json</code>. <code>dpbo report</code> says who asked for it, and
+who set the budget's cap.</p>
 <details><summary>release.json</summary><pre id="release">$attached</pre></details>
 </body></html>
 """)
@@ -54,9 +56,11 @@ def html(document: Document, pictures: Iterable[Path], *, attached: str) -> str:
         f'{base64.b64encode(path.read_bytes()).decode()}"></p>'
         for path in pictures
     )
-    answers = sorted(document.answers, key=lambda fact: fact.name != "verdict")
+    answers = document.verdict_first
     caveats = [fact for fact in answers if not fact.strong]
-    facts = Table(("", ""), tuple((fact.name, f"{fact.strong}{fact.text}") for fact in (*caveats, *document.facts)))
+    facts = Table(
+        ("", ""), tuple((fact.name, f"{fact.strong}{fact.text}") for fact in (*caveats, *document.facts_on_a_page))
+    )
     return PAGE_TEMPLATE.substitute(
         title=escape(document.title),
         subtitle=escape(" · ".join(filter(None, (document.subtitle, document.origin)))),
@@ -72,7 +76,8 @@ def html(document: Document, pictures: Iterable[Path], *, attached: str) -> str:
 
 
 def _answer(fact: Fact) -> str:
-    strong = f'<b data-value="{escape(fact.name)}">{escape(fact.strong)}</b>'
+    good = ' class="good"' if fact.strong in (BETTER, BETTER_TEXT) else ""
+    strong = f'<b data-value="{escape(fact.name)}"{good}>{escape(fact.strong)}</b>'
     return f"<div>{escape(fact.name)}{strong}{escape(fact.text.lstrip(' ,:'))}</div>"
 
 

@@ -16,18 +16,21 @@ import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from urllib.parse import quote, urlencode
 
 import httpx
 from intruder import command, environment
-from months import released
+from months import at, released
 
 from audit.schedule import free_port
+from dpbo.tasks.reporting.mlflow_store import COMPARISON_PAGE, EDITIONS_PAGE
+from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.study import StudySpec
+from dpbo_core.study.final_training import FinalModel
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
@@ -99,6 +102,7 @@ def shown(folder: Path, *editions: str) -> Iterator[Shown]:
     runs = []
     for edition in editions:
         text = STUDY.read_text().replace("[privacy]", f'edition = "{edition}"\n\n[privacy]', 1)
+        text = text.replace('score = "sigmoid"\nsteepness = 10.0', 'score = "accuracy"')
         (folder / "study.toml").write_text(text)
         tune = command("tune", "study.toml", "--json", "--register")
         ran = subprocess.run(tune, cwd=folder, env=environment(folder), capture_output=True, text=True, check=True)
@@ -121,14 +125,27 @@ def report_page(folder: Path) -> Path:
     """The page of `dpbo report` on half a year of one study and a first release of another."""
     (folder / "mlruns").mkdir()
     ledger, now = PrivacyLedger(f"sqlite:///{folder / 'mlruns' / 'ledger.db'}"), datetime.now(UTC)
-    tables = tomllib.loads(STUDY.read_text()) | {"budget": {"epsilon": 14.0, "delta": 1e-5}}
+    tables, owner = tomllib.loads(STUDY.read_text()), "osei on the data office's server"
+    del tables["budget"]
+    del tables["model"]["steepness"]
+    tables["model"]["score"] = "accuracy"  # one metric on the page
+    tables["privacy"]["dataset"] = "cytology"
+    with at(now - timedelta(days=160)):
+        for dataset, epsilon in (("cytology", 14.0), ("emergency ward", 1.0)):
+            cap = PrivacyBudget.of(dataset, epsilon=epsilon, delta=1e-5, accepts=("public_models",))
+            ledger.set_budget(cap, set_by=owner)
     for month in range(6):
         day = now - timedelta(days=30 * (5 - month) + 2)
         tables["study"] |= {"name": "screening", "edition": f"{day:%Y-%m-%d}"}
-        released(ledger, tables | {"evaluation": {"epsilon": 0.5}}, day)
+        released(ledger, tables | {"evaluation": {"epsilon": 1.0}}, day)
+    newest = ledger.editions("screening")[-1].release
+    old = replace(newest, value=newest.value | {"hyperparameters": {"lambda": 1000.0}})  # of the model in use
+    FinalModel.of_release(StudySpec.from_dict(tables), folder, old).save(folder / "old")
+    compared = {"epsilon": 0.5, "against": str(folder / "old"), "accepts": ["public_models"]}
+    released(ledger, tables | {"evaluation": compared}, day + timedelta(hours=2))
     tables["study"] |= {"name": "triage", "edition": "first"}
     tables["privacy"] |= {"dataset": "emergency ward", "epsilon": 0.9}
-    released(ledger, tables | {"budget": {"epsilon": 1.0, "delta": 1e-5}}, now - timedelta(days=3))
+    released(ledger, tables, now - timedelta(days=3))
     subprocess.run(command("report", "--html", "site"), cwd=folder, env=environment(folder), check=True)
     return folder / "site" / "index.html"
 
@@ -146,15 +163,14 @@ def main() -> None:
             experiment = f"{world.mlflow}#/experiments/{world.experiment}"
             study, run = (f"{experiment}/runs/{name}" for name in (world.study, world.run_id))
             photograph(
-                f"{experiment}/runs?viewStateShareKey=dpbo&workflowType=machine_learning",
+                world.mlflow + EDITIONS_PAGE.format(world.experiment),
                 target / "mlflow_experiment.png",
                 size=(1400, 700),
             )
             photograph(f"{study}?workflowType=machine_learning", target / "mlflow_study.png", size=(1400, 1000))
             photograph(f"{run}?workflowType=machine_learning", target / "mlflow.png", size=(1500, 1500))
-            chosen = {"runs": json.dumps(world.editions), "experiments": f'["{world.experiment}"]'}
-            together = urlencode(chosen | {"workflowType": "machine_learning"}, quote_via=quote)
-            photograph(f"{world.mlflow}#/compare-runs?{together}", target / "mlflow_compare.png", size=(1400, 900))
+            together = world.mlflow + COMPARISON_PAGE.format(world.experiment)
+            photograph(together, target / "mlflow_compare.png", size=(1400, 1250))
             photograph(
                 f"{run}/artifacts/plots/posterior.png?workflowType=machine_learning",
                 target / "mlflow_posterior.png",
@@ -162,7 +178,7 @@ def main() -> None:
             models = f"{world.mlflow}#/models/breast-cancer?workflowType=machine_learning"
             photograph(models, target / "mlflow_model.png")
             place = next((folder / "mlruns" / "artifacts").glob(f"*/{world.run_id}/artifacts"))
-            photograph((place / "release.html").as_uri(), target / "certificate.png", size=(1000, 3180))
+            photograph((place / "release.html").as_uri(), target / "certificate.png", size=(1000, 3100))
             shutil.copy(place / "plots" / "trajectory.png", target / "release.png")
         server = (sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", "4200")
         with serving(folder, *server, until="http://127.0.0.1:4200/api/health"):

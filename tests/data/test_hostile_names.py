@@ -15,7 +15,7 @@ from worlds import at_length
 
 from dpbo.flows.cli.release_screen import document_of, print_document
 from dpbo.flows.terminal import Screen, named, spoken
-from dpbo.tasks.reporting.document import Document, Table, in_markdown, in_picture, markdown
+from dpbo.tasks.reporting.document import Document, Fact, Table, in_markdown, in_picture, markdown, summary
 from dpbo.tasks.reporting.logged_numbers import metrics, params
 from dpbo.tasks.reporting.pictures import draw, draw_budget, draw_noise, draw_posterior, save_pictures
 from dpbo.tasks.reporting.release_page import page
@@ -80,6 +80,19 @@ def test_a_note_shows_the_name_itself(text):
     shown, tags = rendered(renderer.render("name: " + in_markdown(text) + " end"))
     assert tags == ("p",)
     assert shown.rstrip("\n") == f"name: {printable(text)} end"
+
+
+@given(TEXTS)
+@MANY
+def test_a_summary_shows_the_name_itself(text):
+    renderer = MarkdownIt("gfm-like", {"linkify": False, "html": True})
+    document = Document(
+        subtitle="edition 1", answers=(Fact("study", f"{text} {'long ' * 30}"),), next_step="x" + text
+    )
+    shown, tags = rendered(renderer.render(summary(document)))
+    assert set(tags) == {"table", "thead", "tbody", "tr", "th", "td", "br"}
+    said = f"edition 1 study {printable(text)} {'long ' * 30} next x{printable(text)}"
+    assert "".join(shown.split()) == "".join(said.split())
 
 
 def test_a_table_in_markdown_is_one_and_its_cells_are_text():

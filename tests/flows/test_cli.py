@@ -13,6 +13,7 @@ import typer
 from dpbo.flows.cli.app import ALL_COMMANDS, FEATURE_COMMANDS, OWN_COMMANDS, RESULT_COMMANDS, group_of_one
 from dpbo.flows.cli.release_screen import print_next
 from dpbo.flows.cli.tune import print_tuned, tuned_json
+from dpbo.flows.owner import asked_by
 from dpbo.flows.private_flow import Tuned
 from dpbo.flows.stores import Stores
 from dpbo.flows.terminal import print_json
@@ -155,6 +156,8 @@ def test_budget_set_show_and_refuse(dpbo):
     code, _, err = dpbo("budget", "set", "people", "--epsilon", 6)
     assert (code, "never change" in err) == (2, True)
     assert dpbo("budget", "set", "open", "--public")[0] == 0
+    accounts = PrivacyLedger(Stores().ledger).accounts()
+    assert [account.cap_set_by for account in accounts] == 2 * [asked_by()]
     public, people = json.loads(dpbo("budget", "--json")[1])["datasets"]
     assert (public["name"], public["public"], people["name"]) == ("open", True, "people")
     assert people["limit"] == {"epsilon": 5.0, "delta": 1e-5}

@@ -20,10 +20,10 @@ from test_evaluation import in_an_interval
 from worlds import Memory, mostly_slow, problem, smooth_table, with_method
 
 from dpbo.tasks.reporting.certificate_words import guess
-from dpbo.tasks.reporting.logged_numbers import by_edition
+from dpbo.tasks.reporting.logged_numbers import score_rows
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, newest_page, open_store
-from dpbo.tasks.reporting.pictures import band_by_step, slice_through_choice
+from dpbo.tasks.reporting.pictures import slice_through_choice
 from dpbo.tasks.reporting.release_document import next_step, verdict
 from dpbo.tasks.reporting.release_page import page
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -38,10 +38,9 @@ from dpbo_core.study.final_training import FinalModel
 from dpbo_core.study.tuning import run_study
 
 LEFT = ("budget/spent", "budget/left")
-SCORES = ("score", "score/low", "score/high", "score/constant")  # by edition, in the metric's own unit
+SCORES = ("sigmoid", "score/low", "score/high", "score/constant")  # by edition, in the metric's own unit
 CHARTED = {  # where the metric is the score itself; in every method a name means the same
-    *("release/score", "release/raw_score", *SCORES, *LEFT),
-    *("trajectory/score", "trajectory/posterior"),
+    *(*SCORES, *LEFT, "trajectory/score"),
 }
 
 
@@ -101,7 +100,6 @@ def released(store):
 def test_every_number_is_the_releases_own(two):
     (client, run, release), (_, second, _) = two
     metrics = run.data.metrics
-    assert metrics.get("release/raw_score", metrics["release/score"]) == release.value["score"]
     assert run.data.params["lambda"] == f"{release.value['hyperparameters']['lambda']:.4g}"
     assert len(run.data.params) <= 12
     assert not [text for text in run.data.params.values() if text.count(" ") > 2]
@@ -111,34 +109,28 @@ def test_every_number_is_the_releases_own(two):
     places = [client.get_metric_history(r.info.run_id, "budget/spent")[0].step for r in (run, second)]
     assert places == [0, 0]  # a bar; a line of one dot at any other step
     metric = displayed_metric(release)
-    assert metrics[metric.name] == metric.value
-    assert metrics["score"] == float(f"{metric.value:.4g}")  # MLflow's lists show every digit
-    assert set(metrics) | {"release/raw_score"} == CHARTED | {metric.name}
+    assert metric.value == min(max(release.value["score"], 0.0), 1.0)
+    assert metrics[metric.name] == float(f"{metric.value:.4g}")  # MLflow's lists show every digit
+    assert set(metrics) == CHARTED
     tags = client.get_experiment(run.info.experiment_id).tags
     assert tags["mlflow.experimentKind"] == "custom_model_development"
     columns = json.loads(tags["mlflow.sharedViewState.dpbo"])["selectedColumns"]
-    assert {"metrics.`score`", "params.`epsilon`", "params.`edition`", "params.`lambda`"} <= {*columns}
-    history = {name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, f"trajectory/{name}")]
-               for name in ("score", "posterior")}  # fmt: skip
-    assert [value for _, value in history["score"]] == [p["score"] for p in release.value["trajectory"]]
-    middles = [mean for mean, _ in band_by_step(release)]
-    assert history["posterior"] == list(enumerate(middles, start=1))
+    assert {"metrics.`sigmoid`", "metrics.`budget/left`", "params.`epsilon`", "params.`lambda`"} <= {*columns}
+    history = client.get_metric_history(run.info.run_id, "trajectory/score")
+    drawn = [float(f"{point['score']:.4g}") for point in release.value["trajectory"]]
+    assert [(one.step, one.value) for one in history] == list(enumerate(drawn, start=1))
     note = client.get_experiment(run.info.experiment_id).tags["mlflow.note.content"]
     assert "differentially private" in note
-    (explained,) = (part for part in run.data.tags["mlflow.note.content"].split("\n\n") if "metrics below" in part)
-    groups = {name.partition("/")[0] for name in metrics} - {metric.name}
-    assert set(re.findall(r"`(\w+)/…`", explained)) == groups
-    of_steps = {name.partition("/")[2] for name in metrics if name.startswith("trajectory/")}
-    assert set(re.findall(r"`(\w+)`", explained)) | {"score"} == of_steps
+    assert all(f"`{name.partition('/')[0]}" in note for name in set(metrics) - {metric.name})
 
 
-def test_the_band_and_the_posterior_are_the_methods_own():
+def test_the_posterior_in_the_picture_is_the_methods_own():
     """Against the state of the search that made the release, at every candidate. The released score and the width
     of its interval stand at the choice, and the rest follows as of normal variables."""
     world = problem(steps=8, n_validation=400, lengthscale="fit")
     method = PrivateTrajectory()
     search, noise = method.start(world, method.plan(world)), Noise(OperatingSystemNoise(), Memory())
-    table, bands = smooth_table(world, best=5), []
+    table = smooth_table(world, best=5)
     everywhere = np.arange(len(world.candidates))
 
     def moments():
@@ -150,10 +142,7 @@ def test_the_band_and_the_posterior_are_the_methods_own():
 
     for _ in range(8):
         search.step(table, noise)
-        index = search._path[-1][0]
-        bands.append([part[index] for part in moments()])
     release = search.finish(noise)
-    assert np.allclose(band_by_step(release), bands, atol=1e-9)
     cut, (mean, half_width) = slice_through_choice(release), moments()
     lambdas = [point["lambda"] for point in world.candidates.points]
     place = lambdas.index(release.value["hyperparameters"]["lambda"])
@@ -172,7 +161,7 @@ def test_the_band_and_the_posterior_are_the_methods_own():
 
 
 def test_a_run_opens_with_the_certificate_in_short(shown):
-    """What was tuned, what came out, how sure, what of a person, what is left, how the model is used; no markup."""
+    """What came out, how sure, what of a person, what is left, how the model is used; nobody's markup."""
     name = "a|b <b>c</b> [d](http://e)"
     _, run, release = shown(study={"name": name})
     note = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(run.data.tags[NOTE_TAG])
@@ -183,18 +172,17 @@ def test_a_run_opens_with_the_certificate_in_short(shown):
     for told in (f"{chosen:.4g}", f"{metric.value:.4f}", word):
         assert f"<strong>{told}</strong>" in note
     assert in_an_interval((low, high)) in text
-    assert f"logistic, over lambda, on the dataset people of 285 sensitive records; study {name}, edition 1" in text
     assert f"{word}{numbers}" in text
+    assert text.index(word) < text.index(f"{metric.value:.4f}")
     assert f"Next: {next_step(release)}." in text
-    assert "It predicts target. The positive class is 1." in text
-    assert release.guarantee.in_words() in text
-    assert f"changes by a factor of at most e^{release.guarantee.epsilon:g}" in text
-    assert (
-        f"ε {run.data.metrics['budget/spent']:.4g} of 3 spent (ε 1 stated; many draws cost less together), " in text
-    )
-    assert f"load_model('runs:/{run.info.run_id}/model')" in text
+    assert f"{release.guarantee.in_words()} {guess(release)}" in text
+    spent = f"ε {run.data.metrics['budget/spent']:.4g} of 3 spent"
+    assert f"{spent}, " in text
+    assert "all counted together at δ = 1e-05 (the ε of its releases sum to 1)" in text
+    assert f'load_model("runs:/{run.info.run_id}/model")' in text
+    assert f'href="get-artifact?path=release.html&amp;run_uuid={run.info.run_id}"' in note
     assert f'src="get-artifact?path=plots%2Ftrajectory.png&amp;run_uuid={run.info.run_id}"' in note
-    assert set(re.findall(r"<(\w+)", note)) == {"strong", "p", "code", "img", "ul", "li"}
+    assert set(re.findall(r"<(\w+)", note)) == {"strong", "p", "pre", "code", "a", "img", "ul", "li"}
 
 
 def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_their_study(two, monkeypatch):
@@ -212,7 +200,7 @@ def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_th
     assert found == [{first.info.run_id, second.info.run_id}, {second.info.run_id}, {first.info.run_id}]
     (series,) = client.search_runs([first.info.experiment_id], "tags.`dpbo.kind` = 'study'")
     assert {run.data.tags["mlflow.parentRunId"] for run in (first, second)} == {series.info.run_id}
-    assert (series.info.run_name, series.info.status) == ("trial", "FINISHED")
+    assert (series.info.run_name, series.info.status) == ("study trial", "FINISHED")
     assert set(series.data.metrics) == {*LEFT, *SCORES}
     for name in SCORES:
         points = client.get_metric_history(series.info.run_id, name)
@@ -224,7 +212,7 @@ def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_th
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     assert [row["edition"] for row in rows] == ["1", "2"]
     for row, run in zip(rows, (first, second), strict=True):
-        assert row["value"] == pytest.approx(run.data.metrics["release/score"], abs=1e-4)
+        assert row["value"] == run.data.metrics["sigmoid"]
         assert (row["low"], row["high"]) == tuple(run.data.metrics[name] for name in ("score/low", "score/high"))
         assert row["epsilon"] == 1.0
     assert Path(client.download_artifacts(series.info.run_id, "plots/editions.png")).stat().st_size > 5000
@@ -246,13 +234,13 @@ def test_runs_are_found_by_guarantee_study_edition_and_method_and_stand_below_th
 def test_models_are_searched_by_a_released_score_and_the_public_data_is_an_input(two):
     """No digest of a sensitive record: the one there is follows from the public half alone."""
     ((client, run, release), _) = two
-    score, experiment = run.data.metrics["release/score"], [run.info.experiment_id]
-    (found,) = client.search_logged_models(
-        experiment, f"metrics.`release/score` >= {score - 1e-9} AND metrics.`release/score` <= {score + 1e-9}"
+    score, experiment = run.data.metrics["sigmoid"], [run.info.experiment_id]
+    found = client.search_logged_models(
+        experiment, f"metrics.`sigmoid` >= {score - 1e-9} AND metrics.`sigmoid` <= {score + 1e-9}"
     )
-    above = client.search_logged_models(experiment, f"metrics.`release/score` > {score + 1e-9}")
+    (found,) = (model for model in found if model.source_run_id == run.info.run_id)
+    above = client.search_logged_models(experiment, f"metrics.`sigmoid` > {score + 1e-9}")
     assert found.model_id not in [model.model_id for model in above]
-    assert found.source_run_id == run.info.run_id
     named = {entry.dataset.name: entry for entry in run.inputs.dataset_inputs}
     digest = training_digest(StudySpec.from_dict(with_method(copy.deepcopy(STUDY), "private_trajectory")), ".")
     assert {name: entry.dataset.digest for name, entry in named.items()} == {
@@ -261,20 +249,19 @@ def test_models_are_searched_by_a_released_score_and_the_public_data_is_an_input
     }
     assert [named[name].tags[0].value for name in ("people", "trial (public rows)")] == ["validation", "training"]
     measured = {(m.key, m.value, m.dataset_name, m.dataset_digest) for m in found.metrics}
-    names = {"release/score", "release/raw_score"} & set(run.data.metrics)
-    assert measured == {(name, run.data.metrics[name], "people", "private") for name in names}
-    assert len(client.get_metric_history(run.info.run_id, "release/score")) == 1
+    assert measured == {("sigmoid", score, "people", "private")}
+    assert len(client.get_metric_history(run.info.run_id, "sigmoid")) == 1
     assert release.release_id == found.tags["dpbo.release_id"]
 
 
-def test_a_chart_has_a_score_that_can_be_and_the_drawn_one_beside_it(released):
+def test_a_chart_has_a_score_that_can_be(released):
     """A score of 6.94 in [0, 1] stood in the chart."""
     drawn = {**released.value, "score": 6.94, "interval": [5.9, 7.9]}
     drawn.pop("metric", None)
     beyond = replace(released, value=drawn)
-    assert by_edition(beyond, None) == [("release/score", 1.0, 0), ("release/raw_score", 6.94, 0)]
+    assert score_rows(beyond)[:1] == [("score", 1.0, 0)]
     inside = replace(released, value={**drawn, "score": 0.6})
-    assert by_edition(inside, None) == [("release/score", 0.6, 0)]
+    assert score_rows(inside)[:1] == [("score", 0.6, 0)]
 
 
 def test_a_guess_is_right_as_often_as_the_guarantee_allows(released):
@@ -292,7 +279,6 @@ def test_what_no_release_holds_is_not_drawn(here, tables):
     release = run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger("sqlite:///ledger.db")).release
     assert release.facts["options"]["prior"] == "public"
     assert slice_through_choice(release) is None
-    assert band_by_step(release) == ()
 
 
 @pytest.mark.parametrize("kind", mostly_slow(METHODS, *installed("private_grid", "dp_hypo")))
@@ -324,7 +310,7 @@ def test_artifacts_survive_moving_the_folder(shown, here, store, tmp_path_factor
         assert all(place.startswith("mlruns/artifacts") for (place,) in places)
     if "model" in names:
         (version,) = client.search_model_versions("name = 'trial'")
-        assert version.tags["dpbo.release_id"] == release.release_id
+        assert version.run_id == run.info.run_id
         assert (new / version.source / "MLmodel").exists()
 
 

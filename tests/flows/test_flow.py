@@ -154,7 +154,9 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     assert run.name == f"trial · 1: {outcome_of(account, tuned.result.release)}"
     assert set(run.tags) == {"dataset: people", f"method: {kind}", f"folder: {here.name}"}
     assert run.state.message == one_line(tuned.result)
-    assert re.fullmatch(r"(-?[\d.e+-]+|no score), ε [\d.]+, [\d.]+ left", run.name.partition(": ")[2]), run.name
+    assert re.fullmatch(r"(\w+ -?[\d.e+-]+|no score), ε [\d.]+ \([\d.]+ left\)", run.name.partition(": ")[2]), (
+        run.name
+    )
     assert not [line for line in logs(run) if line.startswith(("Finished in state", "Created", "Beginning task"))]
     names = sorted(stem(task.name) for task in task_runs(run))
     study = resolve(StudySpec.from_dict(with_method(tables, kind)))
@@ -184,13 +186,12 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     client = MlflowClient(tracking_uri=Stores().tracking)
     tracked = client.get_run(tuned.tracked.run_id)
     release = tuned.result.release
-    drawn = release.value["score"]
-    assert tracked.data.metrics["release/score"] == min(max(drawn, 0.0), 1.0)  # what was drawn may lie outside
-    assert tracked.data.metrics.get("release/raw_score", drawn) == drawn
+    shown = min(max(release.value["score"], 0.0), 1.0)  # what was drawn may lie outside
+    assert tracked.data.metrics["sigmoid"] == float(f"{shown:.4g}")
     assert tracked.data.params["epsilon"] == "1"
     ours = {name.removeprefix("dpbo.") for name in tracked.data.tags if not name.startswith("mlflow.")}
     assert ours == {
-        "dataset", "edition", "kind", "method", "release_id", "study", "unit", "guarantee", "evidence",
+        "dataset", "edition", "kind", "method", "release_id", "study", "unit", "evidence",
         "assumptions", "noise",
     }  # fmt: skip
     assert set(tracked.data.tags) - {f"dpbo.{name}" for name in ours} == {
@@ -204,10 +205,12 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     assert [task.name for task in stepwise] == [a + b for a, b in zip_longest(numbered, points, fillvalue="")]
     before_each = [stem(tasks[task.task_inputs["study"][0].id].name) for task in stepwise]
     assert before_each == ["reserve the budget", *["search step"] * (steps - 1)]  # a chain
-    told = [message for message in logs(run) if "released" in message]
+    told = [message for message in logs(run) if " tried lambda = " in message]
     assert len(told) == (steps if study.method.shows_all else 0)  # of a private path nothing is told
     stepped = client.get_metric_history(tuned.tracked.run_id, "trajectory/score")
-    assert [point.value for point in stepped] == [p["score"] for p in release.value.get("trajectory", [])]
+    assert [point.value for point in stepped] == [
+        float(f"{p['score']:.4g}") for p in release.value.get("trajectory", [])
+    ]
     stored = json.loads(next(Path("mlruns/artifacts").rglob("release.json")).read_text())
     assert stored == release.to_json()
     assert list(Path("mlruns/artifacts").rglob("plots/*.png"))

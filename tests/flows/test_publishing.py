@@ -93,9 +93,9 @@ def test_the_release_arrives_whatever_fails_and_the_next_run_publishes(failure, 
     assert spent() == before == (pytest.approx(0.5), 1)
     run = client().get_run(again.tracked.run_id)
     assert run.info.status == "FINISHED"
-    drawn = first.result.release.value["score"]
-    assert run.data.metrics.get("release/raw_score", run.data.metrics["release/score"]) == drawn
-    assert len(client().get_metric_history(run.info.run_id, "release/score")) == 1  # published again, written once
+    shown = min(max(first.result.release.value["score"], 0.0), 1.0)
+    assert run.data.metrics["sigmoid"] == float(f"{shown:.4g}")
+    assert len(client().get_metric_history(run.info.run_id, "sigmoid")) == 1  # published again, written once
     names = {item.path for item in client().list_artifacts(run.info.run_id)}
     assert names == {"release.json", "release.html", "plots", "model"}
     assert len(client().list_artifacts(run.info.run_id, "plots")) == 3

@@ -8,13 +8,29 @@ from html.parser import HTMLParser
 import pytest
 from months import ASKER
 from months import released as made_at
+from test_evaluation import in_an_interval
+from test_paired_difference import clinic, weak
 from test_show import every_kind  # noqa: F401  a fixture
 
-from dpbo.tasks.reporting.document import interval, score
-from dpbo.tasks.reporting.overview import Quotable, change, overview, quotable
+from dpbo.tasks.reporting.document import interval
+from dpbo.tasks.reporting.overview import (
+    COMPARE_HINT,
+    FIRST,
+    NO,
+    NOT_COMPARED,
+    UNSURE,
+    YES,
+    Quotable,
+    change,
+    overview,
+    quotable,
+)
 from dpbo.tasks.reporting.overview_page import overview_page, trend_picture
+from dpbo.tasks.reporting.release_document import BETTER_TEXT, next_step
 from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.report import BETTER, WORSE
+from dpbo_core.report.evaluation import evaluate_study, run_and_evaluate
 from dpbo_core.study import StudySpec
 from dpbo_core.study.tuning import run_study
 
@@ -68,17 +84,22 @@ def test_the_page_answers_six_questions_from_the_ledger_alone(dpbo, months, here
     assert kept == [path.read_bytes() for path in sorted((here / "mlruns").iterdir())]
     page = Page((here / "site" / "index.html").read_text())
     for question in ("Ship it?", "Better than last time?", "Which number do I quote?", "When does the budget end?",
-                     "Who asked, who approved?", "What did it cost?"):  # fmt: skip
+                     "Who asked, who set the budget?", "What did it cost?"):  # fmt: skip
         assert page.text.count(question) == 2  # of two studies
     told = {one["name"]: one for one in json.loads(dpbo("report", "--json")[1])["datasets"]}
     people = told["people"]
     (study,) = people["studies"]
     quoted = study["quoted"]
-    for said in (score(quoted["value"]), interval(quoted["interval"]), study["change"].partition(": ")[2],
+    for said in (Quotable(**quoted).quoted, interval(quoted["interval"]), study["change"].partition(": ")[2],
                  study["why"][1:12], people["ends"], study["cost"], people["approved"], ASKER):  # fmt: skip
         assert said in page.text
-    assert people["approved"] == "under the cap ε = 8, δ = 1e-05, set on 2026-03-10"
-    assert study["cost"] == "ε 1.5 for edition 2026-05; 5 charges so far, which together cost what the budget shows"
+    assert people["approved"] == f"of ε = 8, δ = 1e-05, set by {ASKER} on 2026-03-10"
+    assert f"Asked by {ASKER}. Budget {people['approved']}." in page.text
+    unnamed = "of ε = 2, δ = 0, set on "  # as in a ledger of an earlier version
+    assert told["nothing yet"]["approved"].startswith(unnamed)
+    assert (study["ship"], study["why"].partition(":")[0]) == (FIRST, f"{BETTER_TEXT}; {NOT_COMPARED}")
+    assert study["next_step"] == COMPARE_HINT
+    assert study["cost"] == "ε 1 + 0.5 for edition 2026-05, with its reports; 5 charges so far"
     assert told["nothing yet"]["studies"] == []
     assert "Dataset nothing yet" in page.text
     assert page.pictures == 3 + 2  # a bar for each dataset, a trend for each study
@@ -123,6 +144,28 @@ def test_a_name_of_the_report_is_text(months, here):
     assert "://" not in text
 
 
+def test_a_comparison_with_the_model_in_use_says_whether_to_ship(tmp_path):
+    """It decides, whatever is evaluated after it; the number to quote stays one of the model alone."""
+    tables = clinic(tmp_path, column=weak)
+    tables["study"]["accepts"], tables["budget"] = ["rowwise_predictions"], {"epsilon": 20.0}
+    ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    tuned, compared = run_and_evaluate(StudySpec.from_dict(tables), ledger=ledger, folder=tmp_path)
+    tables["evaluation"] = {"epsilon": 1.0}
+    for report in (None, "a report after it"):
+        if report is not None:
+            report = evaluate_study(StudySpec.from_dict(tables), ledger=ledger, folder=tmp_path).release
+        ((study,),) = (one.studies for one in overview(ledger, NOW))
+        difference = compared.release.value["difference"]
+        word = difference["verdict"]
+        assert study.ship == {BETTER: YES, WORSE: NO}.get(word, UNSURE)
+        than = " whether it is better" * (word == UNSURE)
+        beside = f"{word}{than} than the model in use on {compared.release.released_at[:10]}"
+        assert study.why.startswith(f"{beside}: by {difference['value']:.4f} (")
+        assert in_an_interval(difference["interval"]) in study.why
+        assert study.next_step == next_step(compared.release)
+        assert study.quoted == quotable(report or tuned.release)
+
+
 def numbers(*values, better=True, width=0.01):
     return [
         Quotable("AUC", one, (one - width, one + width), "noise alone", "evaluation", str(n), "2026-01-01", better)
@@ -141,6 +184,13 @@ def test_an_edition_is_better_only_where_intervals_are_apart():
     picture = trend_picture(numbers(0.80, 0.83, width=0.02))
     assert picture.count("<circle") == 2
     assert "edition 1: 0.8300 (0.810 to 0.850)" in picture
+
+
+def test_a_score_at_the_end_of_its_range_is_quoted_as_at_least():
+    of = ("noise alone", "evaluation", "1", "2026-01-01")
+    told = [Quotable("accuracy", value, (0.97, 1.0), *of).quoted for value in (1.0, 0.98)]
+    assert told == ["0.970 or more", "0.9800"]
+    assert Quotable("mean absolute error", 1.0, (0.97, 1.0), *of, greater_is_better=False).quoted == "1.0000"
 
 
 def test_everything_that_was_released_is_reported(dpbo, every_kind):  # noqa: F811

@@ -181,7 +181,7 @@ def kept_of(state):
 
     artifact = Artifact.get("release-nightly")
     plain = re.sub(r"\\(.)", r"\1", artifact.data)
-    answers = re.findall(r"^\* (.+?): \*\*(.+?)\*\*", plain, re.MULTILINE)
+    answers = re.findall(r"^\| (.+?) \| \*\*(.+?)\*\*", plain, re.MULTILINE)
     assert state.message.endswith(", ".join(f"{name} {text}" for name, text in answers))
     assert len(answers) == 3
     assert "ε 1 of 3 spent, 2 left" in artifact.data

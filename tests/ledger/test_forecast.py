@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpbo.flows.cli.app import app
-from dpbo.tasks.reporting.pictures import draw_burn_down
+from dpbo.tasks.reporting.pictures import draw_budget
 from dpbo_core.errors import BudgetExceeded
 from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.accounting.forecast import FORECAST_HORIZON, forecast
@@ -159,16 +159,20 @@ def test_the_command_says_when_and_json_has_the_curve(ledger):
     assert account.budget.dataset == dataset["name"]
 
 
-def test_the_chart_burns_down_and_marks_the_first_refusal(ledger):
+def test_the_chart_of_a_budget_has_the_cap_and_marks_the_first_refusal(ledger):
+    """A forecast from the runs of one day would say nothing: such a chart has none, and counts studies."""
     for edition in range(2):
         reserve(ledger, "nightly", edition, PrivateTrajectory())
     (account,) = ledger.accounts("clinic")
-    figure = draw_burn_down(dated(account, [0, 30]))
-    (axes,) = figure.axes
-    left, expected, end = axes.lines
+    (axes,) = draw_budget(dated(account, [0, 30])).axes
+    spent, _, cap, _, expected = axes.lines
     told = forecast(dated(account, [0, 30]), BEGIN + 30 * DAY)
-    assert list(left.get_ydata()) == pytest.approx([5.0 - point.spent for point in told.points[:2]])
+    assert list(spent.get_ydata()) == pytest.approx([0.0, *(point.spent for point in told.points[:2])])
+    assert set(cap.get_ydata()) == {5.0}
     assert len(expected.get_ydata()) == 1 + 20
-    assert min(expected.get_ydata()) == pytest.approx(5.0 - told.points[-1].spent)
-    assert f"{told.ends:%Y-%m-%d}" in end.get_label()
-    assert draw_burn_down(replace(account, entries=account.entries[:1])) is None
+    assert max(expected.get_ydata()) == pytest.approx(told.points[-1].spent)
+    assert f"{told.ends:%Y-%m-%d}" in expected.get_label()
+    (axes,) = draw_budget(dated(account, [0, 0])).axes
+    assert [list(line.get_ydata()) for line in axes.lines[:1]] == [list(spent.get_ydata())]
+    assert (len(axes.lines), list(axes.lines[0].get_xdata())) == (4, [0, 1, 2])
+    assert len(draw_budget(replace(account, entries=account.entries[:1])).axes[0].lines) == 4

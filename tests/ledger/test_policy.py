@@ -318,10 +318,11 @@ def test_the_largest_epsilon_holds_for_the_sum_of_what_is_reserved_together(ledg
 
 def test_a_served_template_opens_its_own_months_alone(ledger, here):
     pattern, month = file_source(here / "v-{month}.csv"), "visits 2026-11"
-    ledger.approve("visits {month}", cap("visits {month}"), (pattern,))
+    ledger.approve("visits {month}", cap("visits {month}"), (pattern,), set_by="ann on ward-3")
     november = sources(here / "v-2026-11.csv")
     spend(ledger, "a", month, november, caller=OPERATOR)
     assert ledger.budget(month) == cap(month)
+    assert [account.cap_set_by for account in ledger.accounts()] == ["ann on ward-3", "ann on ward-3"]
     spend(ledger, "b", month, november, caller=OPERATOR)
     for dataset, path in (
         ("visits 2026-12", "v-2026-11.csv"),  # the same people under the next month's name

@@ -180,7 +180,7 @@ def test_the_ledger_and_mlflow_are_one_servers_where_a_viewer_reads_and_writes_n
     run_sql(found.ledger, everywhere)
     run_sql(found.mlflow, inside)
     seen = sa.engine.make_url(found.mlflow).set(username=viewer)
-    assert rows(seen, "SELECT DISTINCT key FROM metrics WHERE key = 'release/score'") == [("release/score",)]
+    assert rows(seen, "SELECT DISTINCT key FROM metrics WHERE key = 'sigmoid'") == [("sigmoid",)]
     for statement in ("UPDATE metrics SET value = 1", "DELETE FROM runs", "CREATE TABLE mine (x int)"):
         with pytest.raises(sa.exc.ProgrammingError, match="permission denied"):
             rows(seen, statement)
@@ -190,7 +190,7 @@ def test_the_ledger_and_mlflow_are_one_servers_where_a_viewer_reads_and_writes_n
     (account,) = json.loads(call("budget", "--json", settings={"DPBO_LEDGER_URL": theirs}).stdout)["datasets"]
     assert len(account["entries"]) == 1
     shown = sa.engine.make_url(found.mlflow).set(username=operator)
-    assert rows(shown, "SELECT DISTINCT key FROM metrics WHERE key = 'release/score'") == [("release/score",)]
+    assert rows(shown, "SELECT DISTINCT key FROM metrics WHERE key = 'sigmoid'") == [("sigmoid",)]
     for writing in (("set", "others", "--epsilon", "3"), ("allow", "people", "memory")):
         call("budget", *writing, settings={"DPBO_LEDGER_URL": theirs}, code=1)
     for address, statement in ((shown, "DELETE FROM runs"), (theirs, "DELETE FROM reservations")):

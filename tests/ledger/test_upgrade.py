@@ -51,6 +51,7 @@ def test_a_ledger_of_version_0_2_keeps_its_caps_spends_and_releases(url, tables_
     ]
     assert (account.budget.epsilon_units, account.spent.rho_units) == (3 * 10**12, 559_355_970_361)
     assert account.left == pytest.approx(0.6957735385607364, rel=1e-9)
+    assert account.cap_set_by == ""  # that version recorded nobody
     releases = [ledger.release_named(str(entry.release_id)) for entry in account.entries]
     assert all(recompute(one, CERTIFIED) for one in releases if "metrics" not in one.value)  # few_draws
     assert audit.verify(url).hash == LAST

@@ -10,7 +10,7 @@ from worlds import Memory, PairTable, by_pairs, mostly_slow, problem, run
 
 from benchmarks.pair_intervals import SHARES, TABLE, methods_of, problem_of, simulated
 from dpbo.tasks.reporting.certificate_words import noise_in_words
-from dpbo.tasks.reporting.logged_numbers import by_edition, params
+from dpbo.tasks.reporting.logged_numbers import params, score_rows
 from dpbo.tasks.reporting.pictures import draw, draw_noise, draw_posterior
 from dpbo.tasks.reporting.release_document import next_step, release_document, verdict
 from dpbo.tasks.reporting.release_page import page
@@ -74,7 +74,7 @@ def test_where_a_class_is_too_rare_no_number_is_said_anywhere(name, positives):
     assert {step["score"] for step in value.get("trajectory", ())} <= {None}
     document = {**release.to_json(), "release_id": "0123456789abcdef", "released_at": "2026-01-02T03:04:05+00:00"}
     recorded = Release.from_json(document)
-    assert by_edition(recorded, None) == []
+    assert score_rows(recorded) == []
     assert REASON not in {one.value for one in params(recorded)}  # a sentence is in the page
     assert REASON in [fact.text for fact in release_document(recorded).facts if fact.name == "no score"]
     assert REASON in page(recorded, [])

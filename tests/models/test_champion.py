@@ -23,13 +23,13 @@ def test_a_logged_model_is_linked_to_its_run_and_holds_what_was_released(shown, 
         "dpbo.release_id": release.release_id,
         "dpbo.guarantee": release.guarantee.in_words(),
     }
-    assert {metric.key for metric in logged.metrics} <= {"release/score", "release/raw_score"}
+    assert {metric.key for metric in logged.metrics} == {displayed_metric(release).name}
     assert logged.artifact_location.startswith("mlruns/artifacts")
     (version,) = client.search_model_versions("name = 'trial'")
     assert version.run_id == run.info.run_id
     metric = displayed_metric(release)
-    assert version.description.startswith(f"{metric.name} {metric.value:.4f} (")
-    assert in_an_interval(metric.interval) in version.description
+    assert version.description.startswith(f"{metric.name} {metric.value:.4f}, ")
+    assert f"{in_an_interval(metric.interval).replace(' to ', '–')}; ε = 1, δ = 0; " in version.description
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{here / 'mlruns' / 'mlflow.db'}")
     for address in (f"models:/{logged.model_id}", "models:/trial@champion", f"runs:/{run.info.run_id}/model"):
         model = mlflow.pyfunc.load_model(address)
@@ -38,22 +38,27 @@ def test_a_logged_model_is_linked_to_its_run_and_holds_what_was_released(shown, 
     assert not [path for path in Path("mlruns").rglob("*") if path.suffix in (".pkl", ".pickle")]
 
 
-def test_a_tune_that_registers_its_model_moves_the_champion_to_it(shown, here):  # noqa: F811
+def test_a_tune_that_registers_its_model_is_the_newest_and_the_first_one_is_the_champion(shown, here):  # noqa: F811
     client, run, _ = shown(method="public", registered=True)
     shown(method="public", registered=True, edition="2")
-    assert champion(client) == "2"
-    client.set_registered_model_alias("trial", "champion", "1")
-    shown(method="public", registered=True, edition="2")  # again: it serves again, nothing twice
-    assert champion(client) == "2"
-    assert len(client.search_logged_models([run.info.experiment_id])) == 2
+    assert (version_of(client, "champion"), version_of(client, "newest")) == ("1", "2")
+    assert client.get_model_version("trial", "1").tags["dpbo.champion"] == "the first one"
+    assert "dpbo.champion" not in client.get_model_version("trial", "2").tags
+    asked = "newest**, version 2, has not been found better"
+    assert asked in client.get_registered_model("trial").description
+    client.set_registered_model_alias("trial", "champion", "2")  # by its owner
+    shown(method="public", registered=True)  # again: nothing moves, nothing twice
+    shown(method="public", registered=True, edition="3")
+    assert (version_of(client, "champion"), version_of(client, "newest")) == ("2", "3")
+    assert len(client.search_logged_models([run.info.experiment_id])) == 3
 
 
-def champion(client):
-    return str(client.get_model_version_by_alias("trial", "champion").version)
+def version_of(client, alias):
+    return str(client.get_model_version_by_alias("trial", alias).version)
 
 
 @pytest.mark.slow
-def test_the_command_moves_it_and_says_how_the_version_is_served(dpbo, here, tables):
+def test_the_command_registers_each_and_says_how_the_version_is_served(dpbo, here, tables):
     """Two editions, through Prefect."""
     tables["study"]["method"], tables["budget"] = "public", {"epsilon": 50.0, "delta": 1e-5}
     for edition in ("1", "2"):
@@ -62,4 +67,5 @@ def test_the_command_moves_it_and_says_how_the_version_is_served(dpbo, here, tab
         code, out, err = dpbo("tune", f"{edition}.toml", "--register")
         assert (code, f"-m models:/trial/{edition}\nTo ask it:\n  curl " in out) == (0, True), err
         assert "\n\nNext: " in out
-    assert champion(mlflow.MlflowClient(f"sqlite:///{here / 'mlruns' / 'mlflow.db'}")) == "2"
+    client = mlflow.MlflowClient(f"sqlite:///{here / 'mlruns' / 'mlflow.db'}")
+    assert (version_of(client, "champion"), version_of(client, "newest")) == ("1", "2")

@@ -192,9 +192,10 @@ def account_line(account: Account, *, study: str = "") -> str:
     if math.isinf(spent):
         return f"{cap.dataset}: ε without end of {limit:g} spent, nothing left"
     stated, more = account.sum_of_entries, account.editions.get(study)
-    composed = f" (ε {stated:.3g} stated; many draws cost less together)" if stated > 1.05 * spent else ""
-    fits = "" if more is None else f", {room_text(more)}"
-    return f"{cap.dataset}: ε {spent:.3g} of {limit:g} spent{composed}, {max(0.0, limit - spent):.3g} left{fits}"
+    delta = from_units(cap.delta_units)
+    at = f", all counted together at δ = {delta:g} (the ε of its releases sum to {stated:.3g})"
+    fits = ("" if more is None else f", {room_text(more)}") + (at if stated > 1.05 * spent else "")
+    return f"{cap.dataset}: ε {spent:.3g} of {limit:g} spent, {max(0.0, limit - spent):.3g} left{fits}"
 
 
 def end_line(burn_down: Forecast | None) -> str:

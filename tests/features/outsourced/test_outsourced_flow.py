@@ -61,7 +61,7 @@ def test_an_outsourced_search_is_two_flows(here, both, monkeypatch):
         named = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(run))
         assert [task for task in named if task != "take answer"] == tasks
         assert run.state.is_completed()
-        outcome = {"curate": "2 answers, ε 3, ", "model": "2 rows asked"}[name]
+        outcome = {"curate": "2 answers, ε 3 (", "model": "2 rows asked"}[name]
         assert run.name.startswith(f"people · 1 · {name}: {outcome}")
         assert run.state.message.startswith(outcome)
     runs = list(parties.values())

@@ -43,7 +43,7 @@ def test_looks_are_two_tasks_and_a_timeline_and_an_alarm_is_an_event(here, study
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(found))
     assert names == ["look", "prepare look", "show the looks"]
     left = PrivacyLedger(Stores().ledger).accounts("clinic")[0].left
-    assert found.name == f"clinic · 1 · look monday: holds, ε 20, {left:.3g} left"
+    assert found.name == f"clinic · 1 · look monday: holds, ε 20 ({left:.3g} left)"
     assert found.state.message == "look monday: holds, number 1"
     assert (first.look.alarm, first.warnings, events) == (False, (), [])
     spoil()
