@@ -1,5 +1,5 @@
 # make tune    set everything up into .venv and run the first private study
-# make test    set everything up and run the tests
+# make test    set everything up and run the tests; the slowest twenty are listed last
 # make one WHAT=method   the tests of one kind of change, about a minute: method, score, mechanism, base, query,
 #              column, command, pages
 # make planted plant the mistake of every line of tests/promises.md in a copy, and see its test fail (twenty minutes)
@@ -54,7 +54,7 @@ tune: $(STAMP)
 	@$(BIN)/dpbo tune examples/screening.toml
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -n 2 -m "not slow"
+	@$(BIN)/python -m pytest -n 2 --durations=20 -m "not slow"
 
 ALWAYS      := test_architecture test_words test_errata
 BRIEF       := not planted_violation and not two_hundred_runs and not measured_loss and not measures and not faults and not postgresql \

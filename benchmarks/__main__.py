@@ -41,13 +41,15 @@ SCRIPTS = {
     "ledger": "The ledger",
     "growth": "Growth",
 }
+BUSY = 0.5  # processes that ran in the last minute before a script
 SHOWN = ("numpy", "scipy", "scikit-learn", "opendp", "prefect", "botorch", "torch", "cvxopt")
 
 
 def main(chosen: list[str]) -> int:
     for name in chosen or SCRIPTS:
         print(f"{name} …", file=sys.stderr, flush=True)
-        made = {name: {"rows": run(name), "machine": machine()}}
+        beside = " Other work ran beside it." if os.getloadavg()[0] > BUSY else ""
+        made = {name: {"rows": run(name), "machine": machine() + beside}}
         found = (json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}) | made
         FIGURES.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         PAGE.write_text(page(found), encoding="utf-8")

@@ -4,10 +4,9 @@
 
 Entries are reservations of that dataset, written in one transaction; then the median of 20 reservations is taken,
 each in a transaction of its own: by the wall, which waits for the disk, and processor time of this process alone.
-An account has every entry of its dataset; a balance is what was spent just after the last one. With eight processes
-the cap has room for nine in ten of what is asked for, and
-exactly those are admitted. PostgreSQL is a server of this script's own (pgserver) with its settings as they come,
-so fsync is on.
+An account comes from sums in an index; for a balance, what was spent just after the last entry, all its entries
+are read. With eight processes the cap has room for nine in ten of what is asked for, and exactly those get in.
+PostgreSQL is a server of this script's own (pgserver) with its settings as they come, so fsync is on.
 """
 
 import multiprocessing

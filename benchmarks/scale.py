@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.rows import Row, main, spread_row
-from benchmarks.startup import resource_unit
+from benchmarks.startup import peak
 from benchmarks.timing import in_turn, ratio
 from dpbo_core import data
 from dpbo_core.data import Encoded, Preprocessing, table_of
@@ -210,22 +210,13 @@ def together(side: Callable[[], PartitionedObjective], count: int) -> None:
 
 
 def peak_of(folder: Path, n: int, count: int, limit: float | None) -> float:
-    """GB that this process, which does nothing else, has had resident at the most.
-
-    By its own map of memory: what `getrusage` says is inherited from the process that started it.
-    """
-    import resource
-
+    """GB that this process, which does nothing else, has had resident at the most."""
     parts = list_parts(folder)
     if limit is None:
         objective(parts, n).evaluate_all(models(count))
     else:
         trajectory(parts, n, count, limit)
-    status = Path("/proc/self/status")
-    if status.exists():
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return float(line.split()[1]) * 1024 / 1e9
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * resource_unit() / 1e9
+    return peak()
 
 
 def forest(m: int) -> Iterator[Row]:

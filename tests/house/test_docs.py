@@ -1,5 +1,6 @@
 """The documentation cannot rot: every transcript, line of Python and study file of every page is run."""
 
+import json
 import re
 import tomllib
 from difflib import SequenceMatcher
@@ -15,6 +16,7 @@ from plain_english import REPLACED, refused_phrases
 from prefect.events.schemas.automations import AutomationCore
 from test_architecture import SOURCES
 
+from benchmarks import __main__ as performance
 from dpbo_core.methods import EXCHANGES, METHODS
 from dpbo_core.study import StudySpec
 
@@ -201,6 +203,13 @@ def test_where_is_what_is_there():
             name,
             path,
         )
+
+
+def test_the_tables_of_seconds_are_what_the_benchmarks_write():
+    """Every script has its section, with its own words above it and the figures that it found last."""
+    figures = json.loads(performance.FIGURES.read_text())
+    assert [*performance.SCRIPTS] == [name for name in performance.SCRIPTS if figures.get(name, {}).get("rows")]
+    assert performance.PAGE.read_text() == performance.page(figures), "run python -m benchmarks SECTION"
 
 
 def test_the_threat_model_speaks_of_every_method_and_exchange():
