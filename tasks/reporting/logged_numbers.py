@@ -63,7 +63,7 @@ def metrics(release: Release, account: Account) -> list[Any]:
     rows += [(f"evaluation/{name}", figure["value"], 0) for name, figure in figures(release)]
     for point in release.value.get("trajectory", []):
         if point["score"] is not None:
-            rows.append(("trajectory/noised_score", float(f"{point['score']:.4g}"), point["step"]))
+            rows.append(("trajectory/noised", float(f"{point['score']:.4g}"), point["step"]))
     return as_metrics(release, rows)
 
 

@@ -54,15 +54,15 @@ COMPARISON_PAGE = f"{EDITIONS_PAGE}&compareRunsMode=CHART"  # MLflow's own compa
 NOTE_TAG = "mlflow.note.content"  # which MLflow renders above an experiment's runs, and above a run's numbers
 EXPERIMENT_NOTE = """\
 **Every number is a differentially private release.** `interval` holds the true score in 90% of cases; scores \
-whose intervals overlap may differ by noise alone. Editions cost less together than their ε one by one.
+whose intervals overlap may differ by noise alone.
 
 * [All editions in a list]({editions}) · [side by side]({comparison})
 * Open a run: its page begins with what came out and how sure it is, what may be concluded about a person, what is
   left, and how the model is used. The run "study NAME" above its editions has one picture of them all.
 * The metric has its own name, `accuracy` for example; `score/low` and `score/high` end its 90% interval, and
   `score/constant` is a constant answer's.
-* `budget/spent` and `budget/left` are ε of the dataset's account after the edition.
-* `trajectory/noised_score` is its private trajectory: at each step a noised score, which may leave its range.
+* `budget/spent` and `budget/left` are ε of the account after the edition; draws together cost less than the ε stated.
+* `trajectory/noised` is its private trajectory: at each step a noised score, which may leave its range.
 * `evaluation/…` are the figures of a report; `release.html` has what noise and sampling leave open.
   `watch/alarm` is a watch: a look a step, 0 holds, 1 alarm.
 * Parameters are the edition, ε, δ, method, metric, choice and a few public facts; the page has the rest. Tags
