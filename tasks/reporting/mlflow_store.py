@@ -61,7 +61,7 @@ whose intervals overlap may differ by noise alone.
   left, and how the model is used. The run "study NAME" above its editions has one picture of them all.
 * The metric has its own name, `accuracy` for example; `score/low` and `score/high` end its 90% interval, and
   `score/constant` is a constant answer's.
-* `budget/spent` and `budget/left` are ε of the account after the edition; draws together cost less than the ε stated.
+* `budget/spent` and `budget/left` are ε of the account after it; draws together cost less than the ε stated.
 * `trajectory/noised` is its private trajectory: at each step a noised score, which may leave its range.
 * `evaluation/…` are the figures of a report; `release.html` has what noise and sampling leave open.
   `watch/alarm` is a watch: a look a step, 0 holds, 1 alarm.
