@@ -36,7 +36,7 @@ COMPARED_FACTS = ("estimator", "steps", "n_candidates", "n_validation", "n_perso
 MAX_NAME_LENGTH = 250
 SCORE_METRICS = ("score/low", "score/high", "score/constant")  # beside the score, which has its metric's name
 BUDGET_METRICS = ("budget/spent", "budget/left")
-METRIC_GROUPS = ("budget/", "score/", "trajectory/", "evaluation/")
+METRIC_GROUPS = ("budget/", "score/", "steps/", "evaluation/")
 UNNAMEABLE_PATTERN = re.compile(
     r"[^\w\-.: ]"
 )  # what MLflow takes in no name; of its slashes the groups' alone stay
@@ -63,7 +63,7 @@ def metrics(release: Release, account: Account) -> list[Any]:
     rows += [(f"evaluation/{name}", figure["value"], 0) for name, figure in figures(release)]
     for point in release.value.get("trajectory", []):
         if point["score"] is not None:
-            rows.append(("trajectory/noised", float(f"{point['score']:.4g}"), point["step"]))
+            rows.append(("steps/noised_draw", float(f"{point['score']:.4g}"), point["step"]))
     return as_metrics(release, rows)
 
 

@@ -257,7 +257,13 @@ def draw_posterior(release: Release) -> "Figure | None":
     chosen, score, (low, high) = (release.value[key] for key in ("hyperparameters", "score", "interval"))
     beside = [[max(0.0, score - low)], [max(0.0, high - score)]]
     axes.errorbar(
-        [chosen[cut.axis]], [score], beside, fmt="D", color=INK, capsize=4, label="released, 90% interval"
+        [chosen[cut.axis]],
+        [score],
+        beside,
+        fmt="D",
+        color=INK,
+        capsize=4,
+        label="released: quote this 90% interval",
     )
     if cut.log:
         axes.set_xscale("log")
@@ -265,7 +271,7 @@ def draw_posterior(release: Release) -> "Figure | None":
     metric = in_picture(release.facts.get("score", "score")).replace("_", " ")
     edge = ", at the end of its range" * (chosen[cut.axis] in (cut.grid[0], cut.grid[-1]))
     axes.set_title(f"{name} = {chosen[cut.axis]:.3g} was chosen{edge}: {metric} {interval((low, high))} (90%)")
-    axes.set_xlabel(f"{name}     (each dot carries noise of about ±{noise:.2g}; the band is for the true score)")
+    axes.set_xlabel(f"{name}     (in 90% a dot's noise is within ±{noise:.2g}; the band is of the true score)")
     axes.set_ylabel(metric)
     axes.legend(frameon=False, fontsize=8)
     return figure

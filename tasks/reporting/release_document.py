@@ -39,6 +39,7 @@ from dpbo_core.report import UNSURE as CANNOT_TELL
 if TYPE_CHECKING:
     from dpbo_core.study.final_training import FinalModel
 
+PUBLIC_TRAINING = "The records that models were trained on are taken to be public, and are not protected."
 UNIT_NOTES = {PAIRS: " of as many pairs of the two classes as halves would make"}
 
 CHOICE_NOTE = (
@@ -224,7 +225,8 @@ def _draws(release: Release) -> Table:
 
 
 def _notes(release: Release, budget: str, model: "FinalModel | None") -> Iterator[Note]:
-    promise = (release.guarantee.in_words(), meaning(release), guess(release))
+    public = "" if release.guarantee.unit is PrivacyUnit.TRAINING_RECORD else PUBLIC_TRAINING
+    promise = (release.guarantee.in_words(), meaning(release), " ".join(filter(None, (guess(release), public))))
     yield Note("The guarantee", tuple(filter(None, promise)), strong=True)
     yield Note(f"What was {'measured' if is_report(release) else 'tuned'}", (_study_in_words(release, model),))
     yield Note("What it rests on", tuple(rests(release)))
