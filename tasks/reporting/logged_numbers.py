@@ -63,7 +63,7 @@ def metrics(release: Release, account: Account) -> list[Any]:
     rows += [(f"evaluation/{name}", figure["value"], 0) for name, figure in figures(release)]
     for point in release.value.get("trajectory", []):
         if point["score"] is not None:
-            rows.append(("steps/noised_draw", float(f"{point['score']:.4g}"), point["step"]))
+            rows.append(("steps/noised", float(f"{point['score']:.4g}"), point["step"]))
     return as_metrics(release, rows)
 
 

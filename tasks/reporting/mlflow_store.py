@@ -62,7 +62,7 @@ whose intervals overlap may differ by noise alone.
 * The metric has its own name, `accuracy` for example; `score/low` and `score/high` end its 90% interval, and
   `score/constant` is a constant answer's.
 * `budget/spent` and `budget/left` are ε of the account after it; draws together cost less than the ε stated.
-* `steps/noised_draw` is its private trajectory: at each step a noised score, which may leave its range.
+* `steps/noised` is its private trajectory: at each step a noised score, which may leave its range.
 * `evaluation/…` are the figures of a report; `release.html` has what noise and sampling leave open.
   `watch/alarm` is a watch: a look a step, 0 holds, 1 alarm.
 * Parameters are the edition, ε, δ, method, metric, choice and a few public facts; the page has the rest. Tags

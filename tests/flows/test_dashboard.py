@@ -40,7 +40,7 @@ from dpbo_core.study.tuning import run_study
 LEFT = ("budget/spent", "budget/left")
 SCORES = ("sigmoid", "score/low", "score/high", "score/constant")  # by edition, in the metric's own unit
 CHARTED = {  # where the metric is the score itself; in every method a name means the same
-    *(*SCORES, *LEFT, "steps/noised_draw"),
+    *(*SCORES, *LEFT, "steps/noised"),
 }
 
 
@@ -116,7 +116,7 @@ def test_every_number_is_the_releases_own(two):
     assert tags["mlflow.experimentKind"] == "custom_model_development"
     columns = json.loads(tags["mlflow.sharedViewState.dpbo"])["selectedColumns"]
     assert {"metrics.`sigmoid`", "metrics.`budget/left`", "params.`epsilon`", "params.`lambda`"} <= {*columns}
-    history = client.get_metric_history(run.info.run_id, "steps/noised_draw")
+    history = client.get_metric_history(run.info.run_id, "steps/noised")
     drawn = [float(f"{point['score']:.4g}") for point in release.value["trajectory"]]
     assert [(one.step, one.value) for one in history] == list(enumerate(drawn, start=1))
     note = client.get_experiment(run.info.experiment_id).tags["mlflow.note.content"]

@@ -207,7 +207,7 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     assert before_each == ["reserve the budget", *["search step"] * (steps - 1)]  # a chain
     told = [message for message in logs(run) if " tried lambda = " in message]
     assert len(told) == (steps if study.method.shows_all else 0)  # of a private path nothing is told
-    stepped = client.get_metric_history(tuned.tracked.run_id, "steps/noised_draw")
+    stepped = client.get_metric_history(tuned.tracked.run_id, "steps/noised")
     assert [point.value for point in stepped] == [
         float(f"{p['score']:.4g}") for p in release.value.get("trajectory", [])
     ]

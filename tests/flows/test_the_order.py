@@ -50,5 +50,5 @@ def test_each_step_is_a_task_that_trains_one_model_and_mlflow_has_its_private_sc
     assert set(trained) >= set(chosen)
     assert len(set(trained)) <= len(set(chosen)) + 2  # one tried out before the charge, one for MLflow
     client = MlflowClient(tracking_uri=Stores().tracking)
-    logged = client.get_metric_history(tuned.tracked.run_id, "steps/noised_draw")
+    logged = client.get_metric_history(tuned.tracked.run_id, "steps/noised")
     assert {one.step: one.value for one in logged} == {step["step"]: float(f"{step['score']:.4g}") for step in path}
