@@ -234,7 +234,7 @@ def register(store: Store, run_id: str, release: Release, *, better: str = "") -
             f"{_score_in_words(release)}ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g}; the certificate is in "
             "the run it comes from"
         )
-        tags = {"dpbo.edition": release.edition}
+        tags = {"dpbo.edition": release.edition, RELEASE_TAG: release.release_id}
         own = _new_version(store, run_id, name, FOLDER, tags=tags, description=promised)
         client.set_registered_model_alias(name, NEWEST_ALIAS, own.version)
         if CHAMPION_ALIAS not in client.get_registered_model(name).aliases:
