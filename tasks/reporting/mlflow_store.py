@@ -53,8 +53,8 @@ EDITIONS_PAGE = f"#/experiments/{{}}/runs?viewStateShareKey={VIEW_KEY}&workflowT
 COMPARISON_PAGE = f"{EDITIONS_PAGE}&compareRunsMode=CHART"  # MLflow's own comparison colours noise as a ranking
 NOTE_TAG = "mlflow.note.content"  # which MLflow renders above an experiment's runs, and above a run's numbers
 EXPERIMENT_NOTE = """\
-**Every number is a differentially private release.** `interval` holds the true score in 90% of cases; scores \
-whose intervals overlap may differ by noise alone.
+**Every score is a differentially private release.** `interval` holds the true one in 90% of cases; all editions \
+together cost less than their ε summed.
 
 * [All editions in a list]({editions}) · [side by side]({comparison})
 * Open a run: its page begins with what came out and how sure it is, what may be concluded about a person, what is
@@ -75,7 +75,11 @@ whose intervals overlap may differ by noise alone.
 
 SIDE_BY_SIDE = "dpbo-table"  # the section of the page that compares editions; MLflow's own are folded
 SECTIONS = (
-    (SIDE_BY_SIDE, "Scores whose intervals overlap may differ by noise alone", True),
+    (
+        SIDE_BY_SIDE,
+        "Where intervals overlap, it may be noise alone",
+        True,
+    ),
     *((f"dpbo-{name}", name, False) for name in ("Model metrics", "budget", "score", "steps")),
 )
 GENERATED = {"deleted": False, "isGenerated": False, "isReordered": True}
@@ -88,7 +92,8 @@ COMPARISON_CHARTS = {  # in the words of MLflow's page; its bars and lines would
     ],
     "compareRunCharts": [
         {"type": "DIFFERENCE", "uuid": f"{SIDE_BY_SIDE}-all", "metricSectionId": SIDE_BY_SIDE,
-         "chartName": "What differs", "compareGroups": ["Parameters", "Model metrics"], "runsCountToCompare": 10,
+         "chartName": "What differs; one interval in ten misses the true score",
+         "compareGroups": ["Parameters", "Model metrics"], "runsCountToCompare": 10,
          "baselineColumnUuid": "", "showChangeFromBaseline": False, "showDifferencesOnly": True, **GENERATED}
     ],
 }  # fmt: skip
