@@ -83,7 +83,9 @@ def test_replacing_a_person_in_place_is_one_replaced_record_in_another_order(tmp
     assert np.linalg.norm((sums[0] - sums[1]).astype(float)) <= most
 
 
-@pytest.mark.parametrize("base", POINTS)
+@pytest.mark.parametrize(
+    "base", [pytest.param(one, marks=[pytest.mark.slow] * (one == "dp_sgd")) for one in POINTS]
+)
 def test_a_table_of_people_is_trained_on_and_released_for_people(tmp_path, base):
     tables = one_table(tmp_path, rows_of(), base)
     tables["budget"] = {"epsilon": 20.0, "delta": 1e-4}
