@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from test_dp_hypo import POINTS, run_it, study
 
 from dpbo.features.private_training.gradients import clipped_sum, sum_sensitivity
+from dpbo.tasks.reporting.release_document import COUNTED_RECORDS, release_document
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.accounting.certificate import read_certificate, recompute
 from dpbo_core.privacy.guarantee import PrivacyUnit
@@ -94,6 +95,7 @@ def test_a_table_of_people_is_trained_on_and_released_for_people(tmp_path, base)
     assert (guarantee.unit, guarantee.person) == (PrivacyUnit.TRAINING_RECORD, "who")
     assert "for each person in the training set, as column 'who' tells them apart" in guarantee.in_words()
     assert released.value["model"]["features"] == ["a", "b"]
+    assert ("people", COUNTED_RECORDS) in [(fact.name, fact.text) for fact in release_document(released).answers]
     recompute(read_certificate(released.to_json(), CERTIFIED), CERTIFIED)
     other = tables | {"study": tables["study"] | {"edition": "2"}}
     other["privacy"] = {key: value for key, value in tables["privacy"].items() if key != "person"}
