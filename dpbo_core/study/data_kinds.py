@@ -362,12 +362,39 @@ class SensitiveFiles(SensitiveSection):
 
 
 class SensitiveTraining(SensitiveSection):
-    """One sensitive file: models are trained on its records and scored on them."""
+    """One sensitive file: models are trained on its records and scored on them.
 
+    Attributes:
+        n_persons: PUBLIC number of people, where a column names them; it divides the score.
+    """
+
+    foreign: ClassVar[tuple[Refusal, ...]] = FOREIGN_KEYS[1:]
     needed: ClassVar[tuple[Refusal, ...]] = (*REQUIRED_KEYS, Refusal(("training", "target"), *FILES_NEEDED_MESSAGE))
     size_key: ClassVar[str] = "n_training"
     has_validation: ClassVar[bool] = False
     names_people: ClassVar[bool] = True
+
+    n_persons: Annotated[int | None, count_of("persons")] = None
+
+    @property
+    def n_scored(self) -> int:
+        """The number of records that count in the score: one of each person, where a column names them."""
+        return self.n_persons or self.n_training
+
+    @property
+    def person_count(self) -> None:
+        """None: of each person the first record counts, and no mean; a neighbour has as many records."""
+        return
+
+    def check_study(self, study: "StudySpec") -> None:
+        """Refuse people without their number, and a number without people."""
+        super().check_study(study)
+        require(
+            (study.privacy.person is None) == (self.n_persons is None) and (self.n_persons or 0) <= self.n_training,
+            "privacy.person and data.n_persons go together, and n_persons is n_training at most",
+            cause="one record of each person counts in the score, which a stated number of people divides",
+            remedy="give both, or neither; a few too many or too few only shift the score",
+        )
 
 
 class SensitiveBundled(BundledSection, SensitiveTrainingSet):

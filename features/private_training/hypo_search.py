@@ -49,6 +49,7 @@ from dpbo_core.mechanisms.repeat_and_select import Procedure, RepeatAndSelect, s
 from dpbo_core.methods.contract import Method, make_release
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.scoring.in_memory import ScorableModel, Scorer
+from dpbo_core.models.scoring.persons import absent_steps
 from dpbo_core.privacy.guarantee import DISJOINT_PEOPLE, PUBLIC_PRIOR
 from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.privacy.sensitive import Opaque, Sensitive, attempted
@@ -261,9 +262,18 @@ class HypoSearch(Opaque):
                 else:
                     records = objective.training.expose()
                     model = training.train(records, self._problem.candidates.points[index], source)
-                return score.prepare(score.spend("quality"), source)(objective.evaluate(model)), model
+                noised = score.prepare(score.spend("quality"), source)(objective.evaluate(model))
+                return noised - self._uncounted_steps, model
 
         return attempted(trial, (WORST_SCORE, None))  # an error that depends on a record must not be seen
+
+    @property
+    def _uncounted_steps(self) -> int:
+        """The PUBLIC sum of what records score that count for nobody, where one of each person counts."""
+        problem = self._problem
+        if problem.training is None or not problem.training.scored:
+            return 0
+        return (problem.training.n_records - problem.n_averaged) * absent_steps(problem.score)
 
     def _draw_candidate(self, sampler: Sampler, source: NoiseSource) -> int:
         """Return the index of a trial's candidate, drawn exactly by the prior or by the sampler's integer weights.

@@ -120,16 +120,17 @@ def _init_sensitive(
     force: bool,
 ) -> None:
     """Write a study that trains privately on one sensitive table, of which the header and the length are read."""
-    if other is not None or target is None or "=" in (person or ""):
+    if other is not None or target is None or "=" not in (person or "="):
         raise StudyInvalid(
-            "--sensitive takes one file, its --target, and of --person the column alone",
+            "--sensitive takes one file, its --target, and people with their number",
             cause="no record is read, so the last column is not taken, and each person's first record counts",
-            remedy="write dpbo init ONE.csv --sensitive --target COLUMN; --person COLUMN if people have several",
+            remedy="write dpbo init ONE.csv --sensitive --target COLUMN; --person COLUMN=N if people have several",
         )
+    people = None if person is None else stated_people(person)
     name = public_name(table, target) if out == DEFAULT_FILE else out.stem
-    text, features = sensitive_study(table, target, name=name, folder=out.parent, ignored=ignored, person=person)
+    text, features = sensitive_study(table, target, name=name, folder=out.parent, ignored=ignored, people=people)
     _write(out, text, force=force)
-    print_sensitive(out, table, target, features, ignored, person)
+    print_sensitive(out, table, target, features, ignored, people and people[0])
 
 
 def _write(out: Path, text: str, *, force: bool) -> None:

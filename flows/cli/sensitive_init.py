@@ -33,7 +33,7 @@ def sensitive_study(
     name: str,
     folder: Path,
     ignored: tuple[str, ...] = (),
-    person: str | None = None,
+    people: tuple[str, int] | None = None,
 ) -> tuple[str, tuple[str, ...]]:
     """Return the text of a study file for one sensitive table, and the columns whose bounds are to be filled in.
 
@@ -43,7 +43,7 @@ def sensitive_study(
         name: of the study and its dataset.
         folder: where the study file will stand.
         ignored: columns to leave out.
-        person: the column that says whose a record is.
+        people: the column that says whose a record is, and the PUBLIC number of people.
 
     Raises:
         StudyInvalid: the header has no such target, or holds a number; it repeats no name.
@@ -51,6 +51,7 @@ def sensitive_study(
     header = read_header(table, mode=SENSITIVE_FILE, shown_as=str(table))
     check_target(header.columns, target, mode=SENSITIVE_FILE)
     check_ignored(ignored, [column for column in header.columns if column != target])
+    person = None if people is None else people[0]
     if person is not None and (person not in header.columns or person in (target, *ignored)):
         raise StudyInvalid(
             f"no column {person!r} can say whose a record is",
@@ -65,7 +66,7 @@ def sensitive_study(
             cause="the header line is missing, and the first record would stand in the study as names",
             remedy="write the column names in the first line",
         )
-    return "".join(_lines(table, target, features, ignored, header.n_records, name, folder, person)), features
+    return "".join(_lines(table, target, features, ignored, header.n_records, name, folder, people)), features
 
 
 def _lines(
@@ -76,13 +77,14 @@ def _lines(
     n_records: int,
     name: str,
     folder: Path,
-    person: str | None,
+    people: tuple[str, int] | None,
 ) -> Iterator[str]:
     yield tomli_w.dumps({"study": {"name": name, "method": "auto"}})
-    privacy = {"dataset": name, "epsilon": EPSILON} | ({} if person is None else {"person": person})
+    privacy = {"dataset": name, "epsilon": EPSILON} | ({} if people is None else {"person": people[0]})
     yield f"\n{tomli_w.dumps({'privacy': privacy})}"
     yield f"\n{tomli_w.dumps({'budget': {'epsilon': CAP, 'delta': 1e-5}})}"
     data = {"sensitive": "training", "training": os.path.relpath(table, folder), "n_training": n_records}
+    data |= {} if people is None else {"n_persons": people[1]}
     data |= {"target": target} | ({"ignore": list(ignored)} if ignored else {})
     yield f"\n{tomli_w.dumps({'data': data})}"
     yield "labels = []                          # FILL IN the two classes of the target, [0, 1] say\n"

@@ -39,7 +39,7 @@ from dpbo_core.report import UNSURE as CANNOT_TELL
 if TYPE_CHECKING:
     from dpbo_core.study.final_training import FinalModel
 
-COUNTED_RECORDS = "one record of each counts; every other row scores a constant, which pulls the score towards it"
+COUNTED_RECORDS = "one record of each counts; the score divides by {n:,} people, on the word of the data's owner"
 PUBLIC_TRAINING = "The records that models were trained on are taken to be public, and are not protected."
 UNIT_NOTES = {PAIRS: " of as many pairs of the two classes as halves would make"}
 
@@ -168,7 +168,7 @@ def _answers(release: Release, report: str) -> Iterator[Fact]:
         outside = "   (noise moved it out of its range)" if metric.outside else ""
         yield Fact(metric.name.replace("_", " "), ends + less + outside, score(metric.value))
         if release.guarantee.unit is PrivacyUnit.TRAINING_RECORD and release.guarantee.person is not None:
-            yield Fact("people", COUNTED_RECORDS)
+            yield Fact("people", COUNTED_RECORDS.format(n=release.facts["n_validation"]))
     if lead := lead_in_words(release):
         yield Fact("the choice", lead)
     word, numbers = verdict(release)

@@ -28,6 +28,7 @@ def one_table(folder, rows, base="noisy_gradient_descent", **privacy):
     (folder / "train.csv").write_text("\n".join([HEADER, *rows]) + "\n")
     tables["data"] = {key: value for key, value in tables["data"].items() if "validation" not in key}
     tables["data"]["n_training"] = len(rows)
+    tables["data"]["n_persons"] = len({row.partition(",")[0] for row in rows})
     tables["privacy"] |= {"person": "who", **privacy}
     return tables
 
@@ -95,11 +96,15 @@ def test_a_table_of_people_is_trained_on_and_released_for_people(tmp_path, base)
     assert (guarantee.unit, guarantee.person) == (PrivacyUnit.TRAINING_RECORD, "who")
     assert "for each person in the training set, as column 'who' tells them apart" in guarantee.in_words()
     assert released.value["model"]["features"] == ["a", "b"]
-    assert ("people", COUNTED_RECORDS) in [(fact.name, fact.text) for fact in release_document(released).answers]
+    assert ("people", COUNTED_RECORDS.format(n=20)) in [
+        (fact.name, fact.text) for fact in release_document(released).answers
+    ]
     recompute(read_certificate(released.to_json(), CERTIFIED), CERTIFIED)
     other = tables | {"study": tables["study"] | {"edition": "2"}}
     other["privacy"] = {key: value for key, value in tables["privacy"].items() if key != "person"}
-    other["data"] = tables["data"] | {"ignore": ["who"]}
+    other["data"] = {key: value for key, value in tables["data"].items() if key != "n_persons"} | {
+        "ignore": ["who"]
+    }
     with pytest.raises(DpboError, match="persons of column 'who'"):  # no budget keeps records' guarantees too
         run_it(other, tmp_path)
 
@@ -112,8 +117,10 @@ def test_people_are_refused_where_nothing_is_proved_for_them(tmp_path):
         one_table(tmp_path, rows_of(), person="ill"),
         one_table(tmp_path, rows_of(), neighbours="add_or_remove"),
         one_table(tmp_path, rows_of(), max_records_per_person=2),
+        one_table(tmp_path, rows_of()) | {"data": tables["data"] | {"n_persons": 61}},
+        one_table(tmp_path, rows_of()) | {"privacy": {**tables["privacy"], "person": None}},
     ):
-        with pytest.raises(StudyInvalid, match=r"privacy\."):
+        with pytest.raises(StudyInvalid, match=r"privacy\.|n_persons"):
             StudySpec.from_dict(wrong)
     with pytest.raises(StudyInvalid, match="has no column 'whom'"):
         run_it(one_table(tmp_path, rows_of(), person="whom"), tmp_path)
@@ -122,12 +129,27 @@ def test_people_are_refused_where_nothing_is_proved_for_them(tmp_path):
 def test_init_keeps_people_whole(here, dpbo):
     Path("one.csv").write_text("\n".join([HEADER, *rows_of(400, 200)]) + "\n")
     words = ("init", "one.csv", "--sensitive", "--target", "ill", "--person")
-    assert dpbo(*words, "whom")[0] == 2
-    code, out, _ = dpbo(*words, "who")
+    assert dpbo(*words, "whom=200")[0] == 2
+    code, out, _ = dpbo(*words, "who=200")
     assert (code, "whose a record is" in out, "every person is protected" in out) == (0, True, True)
     text = Path("study.toml").read_text()
     assert 'person = "who"' in text
+    assert "n_persons = 200" in text
     text = text.replace("labels = []", "labels = [0, 1]").replace("a = []", "a = [-1, 1]")
     Path("study.toml").write_text(text.replace("b = []", "b = [-1, 1]"))
     code, out, _ = dpbo("plan", "study.toml", "--json")
     assert (code, json.loads(out)["price"]["epsilon"]) == (0, 4.0)
+
+
+def test_the_score_divides_by_people(tmp_path):
+    """Each person's row three times: the same model, at an ε beside which noise is nothing, scores the same."""
+    people, scores = rows_of(40, 40), []
+    for times in (1, 3):
+        folder = tmp_path / str(times)
+        folder.mkdir()
+        tables = one_table(folder, people * times, "output_perturbation", epsilon=4000.0)
+        tables["space"] = {"lambda": {"values": [0.5 / times]}}  # the loss is a mean over rows
+        tables["budget"] = {"epsilon": 5000.0, "delta": 1e-5}
+        scores.append(run_it(tables, folder).release.value["score"])
+    assert scores[0] == pytest.approx(scores[1], abs=0.02)
+    assert 0.6 < scores[0] < 0.7
