@@ -199,8 +199,8 @@ class OpenComparison:
         asked = f"{ask.problem.n_averaged:,} {ask.problem.counted} at ε = {ask.epsilon:g}"
         if least >= ask.problem.score_range:
             return f"no difference, from {asked}"
-        often = f"{GUESSED_PSI:.0%}, as is assumed," if differ is None else f"{differ:.1%} on the public records"
-        where = f"where the {ask.differing} differ by {often}"
+        share = f"{GUESSED_PSI:.0%}, as is assumed," if differ is None else f"{differ:.1%} on the public records"
+        where = f"where the {ask.differing} differ by {share}"
         return f"a difference of {least:.2g} with 80% chance, from {asked}, {where}"
 
     def expected_json(self) -> dict[str, Any]:

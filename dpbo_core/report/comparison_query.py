@@ -181,8 +181,8 @@ class ComparisonQuery(EvaluationQuery):
         return ((mechanism.spend(DRAW), mechanism),)
 
     def counter(self, challenger: ComparedModel, champion: ComparedModel) -> "DifferenceCounter | PairCounter":
-        """Return the counter of two models; tables are read as the one that takes a data frame needs them."""
-        reader = champion if champion.preprocessing.columns is not None else challenger
+        """Return the counter of the records' differences under both models."""
+        reader = _reader(challenger, champion)
         cells = DifferenceLevels((), self.levels)
         return DifferenceCounter(
             reader.preprocessing, reader.model, cells, challenger=challenger, champion=champion
@@ -272,13 +272,11 @@ class PairComparisonQuery(ComparisonQuery):
 
     def counter(self, challenger: ComparedModel, champion: ComparedModel) -> PairCounter:
         """Return the counter of the pairs of both models."""
-        reader = champion if champion.preprocessing.columns is not None else challenger
-        n = self.problem.n_averaged
         return PairCounter(
-            reader.preprocessing,
+            _reader(challenger, champion).preprocessing,
             challenger=challenger,
             champion=champion,
-            n_units=n,
+            n_units=self.problem.n_averaged,
             weight=self.weight,
             of_persons=self.of_persons,
         )
@@ -299,12 +297,17 @@ class PairComparisonQuery(ComparisonQuery):
         table = public()
         labels = counter.challenger.ranks(table, by_person=False)[1]
         P, Q = (max(1, int((labels == one).sum())) for one in (1, 0))
-        n, apart = P + Q, None
+        n, distance = P + Q, None
         if not self.champion.startswith(COLUMN):
             _, V, *_ = replace(counter, n_units=1, weight=1, of_persons=False).histogram(table).tolist()
-            apart = math.sqrt(V / (P * Q * n))
-        seen = self.sums([0] * N_SUMS)
-        return apart, detectable_by_pairs(seen, GUESSED_PSI if apart is None else apart, P / n)
+            distance = math.sqrt(V / (P * Q * n))
+        pairs = self.sums([0] * N_SUMS)
+        return distance, detectable_by_pairs(pairs, GUESSED_PSI if distance is None else distance, P / n)
+
+
+def _reader(challenger: ComparedModel, champion: ComparedModel) -> ComparedModel:
+    """Return the model as which tables are read: the one that takes a data frame, if one does."""
+    return champion if champion.preprocessing.columns is not None else challenger
 
 
 def paired(drawn: list[int], n_units: int, scale: float, weight: int, levels: int) -> PairedSums:

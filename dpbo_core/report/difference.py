@@ -301,24 +301,24 @@ def detectable(n_units: int, scale: float, psi: float, *, exact: bool) -> float:
     return _least(shows)
 
 
-def detectable_by_pairs(pairs: NoisedPairs, apart: float, share: float) -> float:
+def detectable_by_pairs(pairs: NoisedPairs, distance: float, share: float) -> float:
     """The least difference of two AUCs that is called better with 80% chance; 1 where none is.
 
     Args:
         pairs: of the right size; what it drew is not looked at.
-        apart: root mean square of a record's two ranks' difference, as a share of the other class; in public or as
+        distance: root mean square of a record's two ranks' difference, as a share of the other class; in public or as
             guessed.
         share: of the records in one class, in public.
     """
     n, w = pairs.n_units, pairs.weight
-    whole, alike = n * w * w, share * (1.0 - share)
-    V = apart**2 * alike * n * whole**2
-    drawn_V = round(V / (whole * (2.0 if pairs.of_persons else 1.0)))
+    whole, pair_share = n * w * w, share * (1.0 - share)
+    V = distance**2 * pair_share * n * whole**2
+    V_steps = round(V / (whole * (2.0 if pairs.of_persons else 1.0)))
     classes = [round(pairs.kappa * w * w * n * one) for one in (share, 1.0 - share)]
 
     def shows(theta: float) -> bool:
-        C = theta * alike * n * whole - POWER_DEVIATIONS * math.sqrt(V + 0.5 * pairs.scale**2)
-        return replace(pairs, drawn=(round(2.0 * C), drawn_V, classes[0], classes[1])).interval[0] > 0.0
+        C = theta * pair_share * n * whole - POWER_DEVIATIONS * math.sqrt(V + 0.5 * pairs.scale**2)
+        return replace(pairs, drawn=(round(2.0 * C), V_steps, classes[0], classes[1])).interval[0] > 0.0
 
     return _least(shows)
 

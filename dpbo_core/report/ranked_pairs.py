@@ -82,8 +82,8 @@ class PairCounter(TableCounter):
     def persons_table(self, people: PersonCells, n_persons: int) -> Integers:
         """Return the four sums of at most n persons, each of whose weight is shared by that person's records."""
         owners = people.owners
-        counted = owners < n_persons
-        codes, numbers, owners = people.cells[counted], people.numbers[counted], owners[counted]
+        first = owners < n_persons
+        codes, numbers, owners = people.cells[first], people.numbers[first], owners[first]
         records = np.bincount(owners, numbers).astype(np.int64)
         weights = numbers * (self.weight // records[owners])
         return self._sums(codes, weights, owners)
