@@ -306,7 +306,7 @@ def detectable_by_pairs(pairs: NoisedPairs, distance: float, share: float) -> fl
 
     Args:
         pairs: of the right size; what it drew is not looked at.
-        distance: root mean square of a record's two ranks' difference, as a share of the other class; in public or as
+        distance: root mean square difference of a record's two ranks, as a share of the other class; in public or as
             guessed.
         share: of the records in one class, in public.
     """
