@@ -306,8 +306,8 @@ def detectable_by_pairs(pairs: NoisedPairs, distance: float, share: float) -> fl
 
     Args:
         pairs: of the right size; what it drew is not looked at.
-        distance: root mean square difference of a record's two ranks, as a share of the other class; in public or as
-            guessed.
+        distance: root mean square difference of a record's two ranks, as a share of the other class, in public or
+            as guessed.
         share: of the records in one class, in public.
     """
     n, w = pairs.n_units, pairs.weight
