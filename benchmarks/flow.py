@@ -28,7 +28,7 @@ RECORDS, FEATURES, STEPS, REPETITIONS = 100_000, 50, 30, 7
 
 
 def rows() -> Iterator[Row]:
-    from dpbo.flows.prefect_runtime.settings import quiet_environment
+    from dpbo.flows.prefect_runtime.flow_runs import quiet_environment
 
     home = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
@@ -43,7 +43,7 @@ def rows() -> Iterator[Row]:
 def measured() -> Iterator[Row]:
     from prefect.testing.utilities import prefect_test_harness
 
-    from dpbo.flows.prefect_runtime.settings import disable_heartbeat
+    from dpbo.flows.prefect_runtime.flow_runs import disable_heartbeat
 
     write_tables()
     with prefect_test_harness(server_startup_timeout=90), disable_heartbeat():
@@ -59,7 +59,7 @@ def measured() -> Iterator[Row]:
 
 
 def through_prefect(number: Iterator[int], steps: int) -> None:
-    from dpbo.flows.owner import owners_terminal
+    from dpbo.flows.private_flow import owners_terminal
     from dpbo.flows.tune import tune_privately
 
     with owners_terminal():

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dpbo.features.watch.watching import plan_watch as plan_watch
     from dpbo.flows.evaluate import Evaluated as Evaluated
     from dpbo.flows.evaluate import evaluate_privately as evaluate_privately
-    from dpbo.flows.owner import owners_terminal as owners_terminal
+    from dpbo.flows.private_flow import owners_terminal as owners_terminal
     from dpbo.flows.serve import tune_on_schedule as tune_on_schedule
     from dpbo.flows.tune import Tuned as Tuned
     from dpbo.flows.tune import tune_file as tune_file
@@ -74,7 +74,7 @@ _HOME = {
     "Evaluated": "evaluate",
     "Tuned": "tune",
     "evaluate_privately": "evaluate",
-    "owners_terminal": "owner",
+    "owners_terminal": "private_flow",
     "tune_file": "tune",
     "tune_on_schedule": "serve",
     "tune_privately": "tune",

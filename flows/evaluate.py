@@ -3,10 +3,9 @@
 from dataclasses import replace
 from typing import cast
 
-from dpbo.flows.champion import local_champion
-from dpbo.flows.prefect_runtime.liveness import is_alive
+from dpbo.flows.prefect_runtime.flow_runs import is_alive
 from dpbo.flows.private_flow import Evaluated as Evaluated
-from dpbo.flows.private_flow import PrivateFlow, study_of
+from dpbo.flows.private_flow import PrivateFlow, local_champion, study_of, workers
 from dpbo.flows.run_end import (
     UNNAMED_RUN_WARNING,
     failed_run,
@@ -18,13 +17,12 @@ from dpbo.flows.run_end import (
     with_message,
 )
 from dpbo.flows.terminal import announce_stage
-from dpbo.flows.workers.scorers import DaskWorkers, workers
 from dpbo.tasks import policies
-from dpbo.tasks.policies import or_refused
 from dpbo.tasks.queries import evaluate, prepare
 from dpbo.tasks.reporting.mlflow_run import log_comparison, log_repaired
 from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo_core.errors import BudgetRefused, DpboError
+from dpbo_core.models.scoring.processes import Processes
 from dpbo_core.privacy.release import Release
 from dpbo_core.report import COMPARED
 from dpbo_core.report.evaluation import EvaluationResult
@@ -94,7 +92,7 @@ def evaluate_in(flow: PrivateFlow, run: Run, *, epsilon: float | None, model: st
     warnings.tried(UNNAMED_RUN_WARNING, lambda: name_run(study.name, study.edition, "evaluation", **tags))
     with is_alive(flow.stores.running), workers(study, str(run.folder)) as counting:
         run = run.under(replace(flow.context, workers=counting, if_useless=run.context.if_useless))
-        if isinstance(counting, DaskWorkers):
+        if not isinstance(counting, Processes | None):
             counting.wait(validation_parts(study, run.folder))
         result, tracked = report(flow, run, epsilon=epsilon, model=model)
         name_outcome(flow, result.release)
@@ -123,7 +121,7 @@ def report(
         result = opened
     else:
         announce_stage(name, "counting the sensitive records")
-        drawn = or_refused(lambda: evaluate(opened, flow.before_charge(study, run.context, opened.query)))
+        drawn = evaluate(opened, flow.before_charge(study, run.context, opened.query))
         if isinstance(drawn, BudgetRefused):
             raise drawn
         result = drawn

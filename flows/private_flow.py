@@ -1,4 +1,8 @@
-"""How every private flow begins: which study it is of, who asks, whether to spend, and what is given back.
+"""How every private flow begins: who asks, which study it is of, whether to spend, and what is given back.
+
+Whether the data's owner started a run is said by the process that calls the flow, never by a flow's parameter or an
+environment variable, which whoever may start a run could give. A run that a worker or a served deployment begins is
+nobody's who said so.
 
 One run of a schedule is one edition of its study: names with fields are filled from the run's time, UTC.
 
@@ -15,19 +19,23 @@ terminal nothing is asked: a first charge is made, but one whose plan expects mo
 What fails beside a release is a warning here, and never a reason to keep the release from whoever paid for it.
 """
 
+import getpass
 import os
+import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from dpbo.flows.owner import asked_by, at_the_terminal, caller, refuse_job_variables
-from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
-from dpbo.flows.prefect_runtime.run_server import is_temporary
-from dpbo.flows.prefect_runtime.settings import check_prefect_settings
+from dpbo.flows.prefect_runtime.flow_runs import check_prefect_settings, current_flow_run, run_logger
+from dpbo.flows.prefect_runtime.run_server import is_temporary, run_server
 from dpbo.flows.stores import Stores
+from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.mlflow_store import Tracked, check_target
 from dpbo_core.errors import (
     DpboError,
@@ -44,14 +52,20 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import TIME_FIELDS, fields_of, filled_at
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.study import StudySpec
+from dpbo_core.study.data_split import is_partitioned
 from dpbo_core.study.editions import planned_for_schedule
 from dpbo_core.study.query import IfUseless, PrivateQuery, QueryContext, together
 from dpbo_core.study.spec import changed_study, read_study
 
 if TYPE_CHECKING:
+    from dpbo.flows.standing_cluster import DaskWorkers
+    from dpbo_core.methods.contract import Method
+    from dpbo_core.models.scoring.processes import Processes
     from dpbo_core.report.evaluation import EvaluationResult
 
 
+_OWNER: ContextVar[bool] = ContextVar("the owner of the data started this run", default=False)
+MODEL_ADDRESSES = ("models:/", "runs:/")  # of models in MLflow
 HEAD_FIELDS = ("name", "edition", "method", "accepts")
 T = TypeVar("T")
 RERUN_HINT = (
@@ -83,6 +97,92 @@ class Evaluated:
     warnings: tuple[str, ...] = ()
 
 
+@contextmanager
+def owners_terminal() -> Iterator[None]:
+    """Return a context in which called flows act for the data's owner, as in `dpbo tune`: for the owner's scripts.
+
+    Such flows may open a budget cap and record files. If no Prefect server is configured, the script gets its own,
+    behind a password.
+
+    Raises:
+        DpboError: that server could not be started.
+    """
+    with nullcontext() if without_prefect() else run_server(), acting_as_owner():
+        yield
+
+
+@contextmanager
+def acting_as_owner() -> Iterator[None]:
+    """Context in which called flows act for the data's owner, on whichever Prefect server there is, or none."""
+    token = _OWNER.set(True)
+    try:
+        yield
+    finally:
+        _OWNER.reset(token)
+
+
+def refuse_job_variables() -> None:
+    """Refuse a run that was started with job variables of its own, or inside one that was.
+
+    They set the environment of a work pool's process, and with it which ledger pays and which study was fixed by
+    its hash. A deployment's own are from who made it, who is trusted as the worker is.
+    """
+    run = current_flow_run()
+    while run is not None:
+        if run.job_variables:
+            raise PolicyRefused(
+                "this run was started with job variables of its own, which can name another ledger or study",
+                cause="whoever started it gave some; a private run is started as its deployment says",
+                remedy="start it without, or let the owner of the data run the study with dpbo tune",
+            )
+        if run.parent_task_run_id is None:
+            return
+        from prefect.client.orchestration import get_client
+
+        with get_client(sync_client=True) as client:
+            parent = client.read_task_run(run.parent_task_run_id).flow_run_id
+            run = None if parent is None else client.read_flow_run(parent)
+
+
+def at_the_terminal() -> bool:
+    """Return whether the owner's own process called this flow."""
+    return _OWNER.get()
+
+
+def caller(ledger: PrivacyLedger) -> Caller:
+    """The owner where the owner's process called this flow, as the user who owns the ledger; else an operator."""
+    return Caller.OWNER if at_the_terminal() and ledger.is_ours else Caller.OPERATOR
+
+
+def check_owner(flow: str) -> None:
+    """Refuse (PolicyRefused, which names `flow`) unless the data's owner's own process called this flow."""
+    if not at_the_terminal():
+        raise PolicyRefused(
+            f"{flow} is not allowed by the owner's policy",
+            cause="its parameters name files and folders, and a run that Prefect started may only name a study's",
+            remedy="its owner calls it inside `with dpbo.owners_terminal():`",
+        )
+
+
+def asked_by() -> str:
+    """Who started this run, for the ledger: account and host; of a flow run its creator and deployment.
+
+    What Prefect says of a run is the word of whoever may start runs; the account and the host are this process's.
+    """
+    account = f"uid {os.getuid()}"
+    with suppress(KeyError, OSError, ImportError):
+        account = getpass.getuser()
+    here = f"{account} on {socket.gethostname()}"
+    run = current_flow_run()
+    if at_the_terminal() or run is None:
+        return here
+    creator = (
+        "nobody by name" if run.created_by is None else str(run.created_by.display_value or run.created_by.type)
+    )
+    deployment = "no deployment" if run.deployment_id is None else f"deployment {run.deployment_id}"
+    return printable(f"Prefect's run of {creator}, {deployment}, by {here}")
+
+
 def consent(study: StudySpec, useless: str, *, may_ask: bool) -> IfUseless:
     """Return what to do if the plan expects mostly noise: spend if the study says `anyway` or a person agrees."""
     if study.privacy.anyway:
@@ -96,11 +196,7 @@ def consent(study: StudySpec, useless: str, *, may_ask: bool) -> IfUseless:
 
 
 def confirm(price: Price) -> None:
-    """Ask on the terminal, if there is one, whether to make a study's first charge.
-
-    Raises:
-        SpendDeclined: the answer was no; nothing was charged.
-    """
+    """Ask on the terminal, if there is one, whether to make a study's first charge; SpendDeclined if not."""
     account = price.account
     if account is None or account.budget.public or not _at_a_terminal():
         return
@@ -139,13 +235,8 @@ def study_of(form: StudySpec | Mapping[str, Any]) -> StudySpec:
 def scheduled_study(path: Path, frozen: str | None) -> StudySpec:
     """Return the study in the file that a scheduled run names, refused if its SHA-256 is not `frozen` (None: any).
 
-    Args:
-        path: a parameter of the run, which whoever may start runs can give.
-        frozen: SHA-256 of the study that `dpbo serve` began with; None under a worker.
-
-    Raises:
-        StudyInvalid, PolicyRefused: it is not that. Where its owner did not call, one message stands for a missing,
-            a forbidden and any other file.
+    The path is a parameter of the run, which whoever may start runs can give. So where its owner did not call, one
+    message stands for a missing, a forbidden and any other file.
     """
     try:
         if at_the_terminal() or os.path.isfile(path):  # noqa: PTH113  a terminal or a pipe would be read for ever
@@ -169,8 +260,7 @@ def _without_none(value: Any) -> Any:
 
 
 def edition_at(spec: StudySpec, moment: datetime) -> StudySpec:
-    """Return the study with fields such as {date} filled for `moment` in UTC, in paths too; an edition without a
-    field becomes the time.
+    """Return the study with fields such as {date} filled for `moment`, UTC; an edition without a field is the time.
 
     A cap that does not say for how many editions it is planned is planned for as many as it holds.
     """
@@ -214,6 +304,46 @@ def refuse_fields(spec: StudySpec) -> None:
         )
 
 
+@contextmanager
+def local_champion(study: StudySpec) -> Iterator[StudySpec]:
+    """The study with a folder as its champion, instead of an address in MLflow; the folder ends with this."""
+    section = study.evaluation
+    if section is None or section.against is None or not section.against.startswith(MODEL_ADDRESSES):
+        yield study
+        return
+    from dpbo.tasks.reporting.logged_model import fetch_model
+
+    with TemporaryDirectory() as folder:
+        place = fetch_model(section.against, Stores().tracking, Path(folder))
+        yield study.replace(evaluation=section.replace(against=str(place.resolve())))
+
+
+@contextmanager
+def workers(
+    study: StudySpec, folder: str, method: "Method | None" = None
+) -> "Iterator[Processes | DaskWorkers | None]":
+    """Context with the workers that score a study's files: a Dask cluster, own processes, or None.
+
+    None means this process; it is used whenever `method` hides how often it evaluates.
+    """
+    if method is not None and method.hides_evaluations:
+        yield None
+        return
+    if is_partitioned(study, folder):
+        from dpbo.flows.standing_cluster import on_cluster, standing_cluster
+
+        cluster = standing_cluster()
+        if cluster is not None:
+            with on_cluster(cluster) as joined:
+                yield joined
+            return
+    from dpbo_core.models.scoring.processes import Processes
+
+    files = study.data.divided
+    with closing(Processes((files and files.workers) or 1)) as own:
+        yield own if own.n_processes > 1 else None
+
+
 class Warnings:
     """What could not be done beside a release: a line each, in the order it happened, and in the run's log."""
 
@@ -227,9 +357,7 @@ class Warnings:
             run_logger().warning("%s", line)
 
     def tried(self, what: str, work: Callable[[], T]) -> T | None:
-        """Return the result of `work`; if it fails, None, and the warning `what` is added without the
-        error's text.
-        """
+        """Return the result of `work`; if it fails, None, and the warning `what` is added, not the error's text."""
         try:
             return work()
         except DpboError as error:
@@ -247,8 +375,7 @@ class PrivateFlow:
     context: QueryContext  # which ledger pays, who asks, in which folder
     stores: Stores  # where the ledger, the vaults and MLflow's store are
     warnings: Warnings  # what could not be done beside the release
-    # whether the final model becomes a version of MLflow's registered model of the study's name
-    registers: bool = False
+    registers: bool = False  # whether the final model becomes a version of MLflow's registered model
 
     @classmethod
     def begin(cls, folder: str | Path, *, registers: bool = False) -> Self:

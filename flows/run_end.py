@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from uuid import NAMESPACE_OID, UUID, uuid5
 
-from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
+from dpbo.flows.prefect_runtime.flow_runs import current_flow_run, run_logger
 from dpbo.flows.private_flow import RERUN_HINT, PrivateFlow
 from dpbo.tasks.reporting.document import in_markdown, summary
 from dpbo.tasks.reporting.mlflow_run import find_release
 from dpbo.tasks.reporting.mlflow_store import Tracked
-from dpbo.tasks.reporting.overview import quotable
 from dpbo.tasks.reporting.release_document import release_document
+from dpbo.tasks.reporting.report_document import quotable
 from dpbo.tasks.tuning import publish, train
 from dpbo_core.errors import BudgetRefused, DpboError, PolicyRefused, printable
 from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
@@ -75,7 +75,15 @@ def announce(release: Release, account: Account, tracked: Tracked | None, mlflow
         return
     emit(RELEASED, "study", release.study, _facts(release, balance), event_id=event_id)
     if balance is not None and balance.share >= alert_share():
-        _alert(release, balance)
+        run_logger().warning(
+            "dataset %s: ε = %.4g of %.4g is spent (%.0f%%); budget is never refunded",
+            release.dataset,
+            balance.spent,
+            balance.limit,
+            100 * balance.share,
+        )
+        left = {"spent": balance.spent, "limit": balance.limit, "remaining": balance.remaining}
+        emit(NEARLY_SPENT, "dataset", release.dataset, left | {"study": release.study, "edition": release.edition})
 
 
 def _has_event(event_id: UUID) -> bool:
@@ -129,18 +137,6 @@ def with_text(value: T, text: str) -> T:
 def slug(name: str) -> str:
     """Return a study's name reduced to the letters that Prefect allows in a key."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "study"
-
-
-def _alert(release: Release, balance: Balance) -> None:
-    run_logger().warning(
-        "dataset %s: ε = %.4g of %.4g is spent (%.0f%%); budget is never refunded",
-        release.dataset,
-        balance.spent,
-        balance.limit,
-        100 * balance.share,
-    )
-    left = {"spent": balance.spent, "limit": balance.limit, "remaining": balance.remaining}
-    emit(NEARLY_SPENT, "dataset", release.dataset, left | {"study": release.study, "edition": release.edition})
 
 
 def emit(event: str, kind: str, name: str, payload: dict[str, Any], *, event_id: UUID | None = None) -> None:
@@ -241,29 +237,26 @@ def failed_run(error: DpboError, study: object) -> Any:
 
     Whoever called the flow gets the error raised. Nothing of it is stored, whatever the caller's flow stores.
     """
-    if not _is_own_flow():
+    if current_flow_run() is None:
         raise error
+    from prefect.context import FlowRunContext
     from prefect.states import Cancelled, Failed
 
+    context = FlowRunContext.get()
+    if context is None or context.flow is None or not str(context.flow.fn.__module__).startswith(PACKAGE):
+        raise error
     message, bare = error.message(), error.with_traceback(None)
     name = state_name(error)
     with suppress(Exception):  # whoever waits for the run gets its message, whatever becomes of its name
         add_outcome(OUTCOMES[name])
     if isinstance(error, BudgetRefused):
+        facts = {"by": "policy" if isinstance(error, PolicyRefused) else "budget", "says": message}
+        if isinstance(study, StudySpec):
+            facts |= {"dataset": study.privacy.dataset, "edition": study.edition, "method": study.method}
         with suppress(Exception):  # and whatever becomes of the event
-            emit(REFUSAL_EVENT, "study", getattr(study, "name", str(study)), _payload(error, study))
+            emit(REFUSAL_EVENT, "study", getattr(study, "name", str(study)), facts)
     run_logger().warning("%s", message)
     return ended((Cancelled if name == BUDGET else Failed)(name=name, message=message, data=bare))
-
-
-def _is_own_flow() -> bool:
-    if current_flow_run() is None:
-        return False
-    from prefect.context import FlowRunContext
-
-    context = FlowRunContext.get()
-    ours = context is not None and context.flow is not None and context.flow.fn.__module__
-    return bool(ours) and str(ours).startswith(PACKAGE)
 
 
 def ended(state: "State[Any]") -> "State[Any]":
@@ -282,13 +275,6 @@ def ended(state: "State[Any]") -> "State[Any]":
     end = Abort(state.message)
     end.state = state  # type: ignore[attr-defined]  # Prefect's engine reads it
     raise end
-
-
-def _payload(refused: BudgetRefused, study: object) -> dict[str, Any]:
-    facts = {"by": "policy" if isinstance(refused, PolicyRefused) else "budget", "says": refused.message()}
-    if not isinstance(study, StudySpec):
-        return facts
-    return facts | {"dataset": study.privacy.dataset, "edition": study.edition, "method": study.method}
 
 
 def name_outcome(flow: PrivateFlow, *releases: Release) -> None:

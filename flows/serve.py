@@ -26,12 +26,10 @@ from prefect.schedules import Cron, Interval
 from prefect.states import Cancelled, Completed
 from prefect.utilities.services import critical_service_loop
 
-from dpbo.flows.owner import asked_by
-from dpbo.flows.prefect_runtime.liveness import current_flow_run, follow
+from dpbo.flows.prefect_runtime.flow_runs import current_flow_run, follow, prefect_settings, refuse_folder_settings
 from dpbo.flows.prefect_runtime.run_server import answers
 from dpbo.flows.prefect_runtime.schedule_server import POLL_INTERVAL_S, ScheduleServer, loopback_server
-from dpbo.flows.prefect_runtime.settings import prefect_settings, refuse_folder_settings
-from dpbo.flows.private_flow import PrivateFlow, check_fields, consent, edition_at, scheduled_study
+from dpbo.flows.private_flow import PrivateFlow, asked_by, check_fields, consent, edition_at, scheduled_study
 from dpbo.flows.run_end import BUDGET, ended, failed_run, one_line, slug, state_name
 from dpbo.flows.stores import STORES_FOLDER, Stores
 from dpbo.flows.tune import tune
@@ -55,11 +53,9 @@ MISSED_STATE = "Skipped: missed"
 GRACE_PERIOD = timedelta(minutes=1)  # how late a run may be although the next one is due
 SERVER_VARIABLE = "DPBO_SERVED_BY"  # the process of `dpbo serve`, told to the flow runs it starts
 STUDY_DIGEST_VARIABLE = (
-    "DPBO_SERVED_STUDY"  # SHA-256 of the study as it was when serve began; a run inherits it from serve alone
+    "DPBO_SERVED_STUDY"  # SHA-256 of the study when serve began; a run inherits it from serve alone
 )
-OUTAGE_MESSAGE = (
-    "Service exceeded error threshold"  # what Prefect's runner raises after three polls without an answer
-)
+OUTAGE_MESSAGE = "Service exceeded error threshold"  # of Prefect's runner, after three polls without an answer
 RUN_POLL_INTERVAL_S = 2  # seconds between two looks for a run that is due
 
 
@@ -98,20 +94,13 @@ def failure_line(error: DpboError, study: StudySpec | str, *, lasting: bool = Tr
     After a budget refusal the schedule is paused, if it is `lasting`: the next run would be refused too.
     """
     print_line(f"{state_name(error)}. {error.message()}")
-    if lasting and state_name(error) == BUDGET:
-        pause_schedule()
+    run = current_flow_run()
+    if lasting and state_name(error) == BUDGET and run is not None and run.auto_scheduled and run.deployment_id:
+        with get_client(sync_client=True) as client:
+            client.pause_deployment(run.deployment_id)
+        print_line("The schedule is paused: its next runs would be refused too. dpbo serve starts it again.")
     state: State[Any] = failed_run(error, study)
     return state
-
-
-def pause_schedule() -> None:
-    """Pause the schedule of this run, and say so once."""
-    run = current_flow_run()
-    if run is None or run.deployment_id is None or not run.auto_scheduled:
-        return
-    with get_client(sync_client=True) as client:
-        client.pause_deployment(run.deployment_id)
-    print_line("The schedule is paused: its next runs would be refused too. dpbo serve starts it again.")
 
 
 def fired_at() -> datetime:
@@ -205,15 +194,9 @@ def served(
     scheduled: Any, path: Path, parameters: dict[str, Any], schedule: Schedule, each: str, name: str = ""
 ) -> None:
     """Approve the study in `path` as the owner, and run the flow `scheduled` on it at each time of `schedule` until
-    stopped; it prints that each run is `each`.
+    stopped.
 
-    Args:
-        scheduled: the flow.
-        path: of the study file, as it is from now on.
-        parameters: of every run.
-        schedule: when, and on which server.
-        each: what a run is, for people.
-        name: of the deployment; the study's where "".
+    `each` says what a run is, for people; `name` is of the deployment, the study's where "".
     """
     spec, stores = read_study(path), Stores()
     stores.make_folder()
@@ -249,7 +232,9 @@ def served(
                 if not is_outage(error):
                     raise
                 print_line(f"No Prefect server answers at {server.api}; the schedule goes on when one does.")
-                wait_for_server(server.api)
+                signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the runner that had it is no more
+                while not answers(server.api):
+                    time.sleep(POLL_INTERVAL_S)
                 print_line(f"A Prefect server answers again; {spec.name} is served.")
             else:
                 return
@@ -269,13 +254,6 @@ def is_outage(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return any(is_outage(part) for part in error.exceptions)
     return isinstance(error, httpx.TransportError) or OUTAGE_MESSAGE in str(error)
-
-
-def wait_for_server(api: str) -> None:
-    """Wait until a server answers at `api`; a termination signal ends the process in good order."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the runner that had it is no more
-    while not answers(api):
-        time.sleep(POLL_INTERVAL_S)
 
 
 def _settings(server: ScheduleServer) -> "dict[Setting, Any]":

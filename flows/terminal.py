@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from dpbo.tasks.reporting.document import point_in_short
 from dpbo_core.errors import DpboError, printable
@@ -41,7 +41,6 @@ SPOKEN_NAMES = {
 }  # fmt: skip
 Row = Sequence[str]
 MAX_LINES = 10  # at most, after the first, where standard error is no terminal
-Result = TypeVar("Result")
 MIN_WIDTH = 60  # columns, below which the count has room, and either the name or what was released
 
 
@@ -166,7 +165,8 @@ class Screen:
             if title:
                 self.say(f"{title}:")
             for row in lines:
-                words = (f"{name} {'none' if cell == '–' else cell}" for name, cell in _others(header, row))
+                pairs = zip(header[1:], row[1:], strict=True)
+                words = (f"{name} {'none' if cell == '–' else cell}" for name, cell in pairs)
                 self.say(f"{row[0]}: {', '.join(words)}")
             return
         widths = [max(map(cells, column)) for column in zip(header, *lines, strict=True)]
@@ -178,7 +178,8 @@ class Screen:
                 self.say(title)
             for row in lines:
                 self.say(f" {row[0]}")
-                self.say(f"   {'; '.join(f'{name} {cell}' for name, cell in _others(header, row))}")
+                pairs = zip(header[1:], row[1:], strict=True)
+                self.say(f"   {'; '.join(f'{name} {cell}' for name, cell in pairs)}")
             return
         from rich.table import Table
 
@@ -223,10 +224,6 @@ def cells(markup: str) -> int:
     from rich.text import Text
 
     return Text.from_markup(markup, emoji=False).cell_len
-
-
-def _others(header: Row, row: Row) -> Iterable[tuple[str, str]]:
-    return zip(header[1:], row[1:], strict=True)
 
 
 def spoken(markup: str) -> str:
@@ -276,11 +273,6 @@ class Progress:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._bar.stop()
-
-    def counted(self, result: Result) -> Result:
-        """Count one finished piece of work, and return its result."""
-        self.show(None)
-        return result
 
     def show(self, released: "Released | None", n: int = 1, *, deviation: float | None = None) -> None:
         """Count `n` more steps as done, and show what they `released` (None: nothing), recorded before."""

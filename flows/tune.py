@@ -11,9 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from dpbo.flows.prefect_runtime.liveness import is_alive, run_logger
-from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
-from dpbo.flows.private_flow import PrivateFlow, refuse_fields, scheduled_study, study_of
+from dpbo.flows.prefect_runtime.flow_runs import is_alive, refuse_folder_settings, run_logger
+from dpbo.flows.private_flow import PrivateFlow, refuse_fields, scheduled_study, study_of, workers
 from dpbo.flows.private_flow import Tuned as Tuned
 from dpbo.flows.run_end import (
     UNNAMED_RUN_WARNING,
@@ -26,9 +25,7 @@ from dpbo.flows.run_end import (
     with_message,
 )
 from dpbo.flows.terminal import Progress, announce_release, in_short
-from dpbo.flows.workers.scorers import DaskWorkers, workers
 from dpbo.tasks import policies
-from dpbo.tasks.policies import or_refused
 from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo.tasks.tuning import cross_validate_chunk, finish, reserve, search_publicly, step, train_chunk, try_out
 from dpbo_core.errors import AssumptionNotAccepted, BudgetRefused, DpboError, StudyInvalid, printable
@@ -119,7 +116,7 @@ def tune(flow: PrivateFlow, run: Run) -> Tuned:
     with is_alive(flow.stores.running), workers(study, str(run.folder), run.method) as scoring:
         run = run.under(replace(flow.context, workers=scoring, if_useless=run.context.if_useless))
         precomputed, n_prepared = prepared(run, scoring if isinstance(scoring, Processes) else None)
-        if isinstance(scoring, DaskWorkers):  # it was joined meanwhile; before anything is charged
+        if not isinstance(scoring, Processes | None):  # a cluster, joined meanwhile; before anything is charged
             scoring.wait(validation_parts(study, run.folder))
         ready = ready_study(run, precomputed=precomputed)
         opened = ready if isinstance(ready, ReplayedStudy) else _charged(flow, ready)
@@ -146,9 +143,7 @@ def _charged(flow: PrivateFlow, ready: ReadyStudy) -> StudyRun:
         from dpbo_core.report.request import own_evaluation
 
         last = (own_evaluation(ready),)
-    opened = or_refused(
-        lambda: reserve(ready, last, flow.before_charge(study, ready.run.context, ready.query, *last))
-    )
+    opened = reserve(ready, last, flow.before_charge(study, ready.run.context, ready.query, *last))
     if isinstance(opened, BudgetRefused):
         raise opened
     return opened
@@ -170,10 +165,7 @@ def _run_steps(opened: StudyRun, run: Run) -> int:
 
 
 def _last_step(flow: PrivateFlow, run: Run, tuned: StudyResult) -> tuple[ShownReport, int]:
-    """Evaluate the tuned model and return its report with its page, and how many Prefect tasks ran.
-
-    A replay whose evaluation is refused has no report and no page, and a warning.
-    """
+    """Evaluate the tuned model: the report with its page, and the number of tasks; a refused replay only warns."""
     from dpbo.flows.evaluate import n_tasks, report
 
     shown: ShownReport = (None, None)

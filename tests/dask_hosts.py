@@ -90,7 +90,7 @@ class Hosts:
         """One of ours that looks on."""
         from distributed import Client
 
-        from dpbo.flows.workers.standing_cluster import standing_cluster
+        from dpbo.flows.standing_cluster import standing_cluster
 
         security = standing_cluster().security()
         with Client(self.address, security=security, timeout=90, set_as_default=False) as client:

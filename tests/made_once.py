@@ -80,8 +80,8 @@ class Databases:
         """Prefect's own harness, on a database that has its tables; one server a process."""
         from prefect.testing import utilities
 
+        from dpbo.flows.prefect_runtime.flow_runs import disable_heartbeat
         from dpbo.flows.prefect_runtime.run_server import EPHEMERAL_SETTINGS
-        from dpbo.flows.prefect_runtime.settings import disable_heartbeat
 
         def folder():
             made = tempfile.mkdtemp()

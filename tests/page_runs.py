@@ -24,11 +24,16 @@ def run_command(line: str, folder: Path, *, alone: bool) -> str:
         folder: the current folder.
         alone: whether to run it in a process of its own, with its own home for Prefect, as a shell would.
     """
-    words = shlex.split(line)
+    words, file = shlex.split(line), ""
+    if ">" in words:
+        *words, _, file = words
     assert words[0] == "dpbo", line
     code, out, err = (_in_a_process if alone else _in_this_process)(words, folder)
     progress, mark, refusal = f"\n{err}".partition("\ndpbo: ")
     assert (code != 0) == bool(mark), err
+    if file:
+        (folder / file).write_text(out)
+        return ""
     assert all(" of " in line or ": " in line for line in progress.split("\n") if line), err
     out = re.sub(r"charged by \S+ on \S+", "charged by ann on clinic", out.replace(str(folder), READERS_FOLDER))
     return out + (f"dpbo: {refusal}" if code else "")

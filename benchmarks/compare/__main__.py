@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.compare.cell_runs import Cell, epsilons_of, measured_at, measured_own, names_of, trained
 from benchmarks.compare.own_task import read_task
 from benchmarks.compare.page import save_comparison
-from dpbo.flows.cli.studies import check_public_here
+from dpbo.flows.cli.running import check_public_here
 from dpbo.flows.terminal import Progress, Screen
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.sources import PUBLIC_ROLE, file_source
@@ -37,9 +37,13 @@ def measured(names: Sequence[str], epsilons: Sequence[float], repetitions: int, 
             runs = [partial(measured_own, own, epsilon, repetitions) for epsilon in epsilons]
         with Progress("compare", len(tables) + len(runs), "pieces of work") as progress:
             for table in tables:
-                progress.counted(table.result())
-            jobs = [processes.submit(run) for run in runs]
-            return [cell for job in jobs for cell in progress.counted(job.result())]
+                table.result()
+                progress.show(None)
+            jobs, cells = [processes.submit(run) for run in runs], list[Cell]()
+            for job in jobs:
+                cells += job.result()
+                progress.show(None)
+            return cells
 
 
 def print_cells(cells: Sequence[Cell], files: Sequence[Path]) -> None:

@@ -55,7 +55,7 @@ def export(url: str) -> Iterator[str]:
             line["row"] = json.loads(line.pop("content"))
             if "totals" in line:  # of whatever schema
                 line["totals"] = json.loads(line["totals"])
-            lines.append(json.dumps(line, ensure_ascii=False, allow_nan=False))
+            lines.append(json.dumps(line, allow_nan=False))  # ASCII, which every terminal and file can hold
     yield from lines
 
 

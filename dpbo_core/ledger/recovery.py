@@ -140,7 +140,7 @@ def check_recovered(connection: sa.Connection, url: str, dataset: str) -> None:
             f"dataset {dataset!r} has {len(missing)} spends in ./mlruns/ledger.db that the team's ledger does "
             "not know",
             cause="it was used here before the team had one ledger, and the same people would get a second budget",
-            remedy="export that ledger (DPBO_LEDGER_URL=sqlite:///mlruns/ledger.db dpbo budget export --out "
+            remedy="export that ledger (DPBO_LEDGER_URL=sqlite:///mlruns/ledger.db dpbo budget export > "
             "local.jsonl) and add it to the team's (dpbo budget recover local.jsonl)",
         )
 

@@ -13,7 +13,6 @@ from dpbo.features.outsourced.answers import Curator
 from dpbo.features.outsourced.box import Outsourced, PrivateAnswers
 from dpbo.features.outsourced.curator import Publication
 from dpbo.features.outsourced.curator import publish as publish_table
-from dpbo.features.outsourced.modeler import Prior
 from dpbo.features.outsourced.utility import Expected, Utility, utility
 from dpbo.flows.cli.running import own_ledger
 from dpbo.flows.cli.words import text_of
@@ -133,17 +132,9 @@ def suggest(
     table: Annotated[Path, typer.Argument(metavar="Z.parquet", help="The published table.")],
     state: State,
     out: Annotated[Path, typer.Option(metavar="QUERY.json", help="The query for the curator.")],
-    prior: Annotated[
-        tuple[float, float, float, float] | None,
-        typer.Option(
-            metavar="LENGTHSCALE SIGNAL_VARIANCE NOISE_VARIANCE MEAN",
-            help="ℓ in the table's units, σ_y², σ_n² of an answer and the answers' mean, where known; else fitted.",
-        ),
-    ] = None,
 ) -> None:
     """Choose the next row to ask about and write the query for the curator."""
-    settings = session.Settings(prior=None if prior is None else Prior(*prior))
-    query = session.suggest(table, state, out, settings)
+    query = session.suggest(table, state, out)
     print_result(lambda: asdict(query), lambda: typer.echo(f"step {query.step}: row {query.row} asked in {out}"))
 
 

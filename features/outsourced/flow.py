@@ -20,9 +20,13 @@ from dpbo.features.outsourced.box import PrivateAnswers
 from dpbo.features.outsourced.curator import Publication, publish
 from dpbo.features.outsourced.messages import Answer, Query
 from dpbo.features.outsourced.session import Progress, progress_text
-from dpbo.flows.owner import caller, check_owner, owners_terminal
-from dpbo.flows.prefect_runtime.liveness import is_alive
-from dpbo.flows.prefect_runtime.settings import check_prefect_settings, disable_heartbeat, prefect_settings
+from dpbo.flows.prefect_runtime.flow_runs import (
+    check_prefect_settings,
+    disable_heartbeat,
+    is_alive,
+    prefect_settings,
+)
+from dpbo.flows.private_flow import caller, check_owner, owners_terminal
 from dpbo.flows.run_end import (
     add_outcome,
     failed_run,

@@ -24,7 +24,7 @@ from dpbo.features.outsourced.messages import (
     write_file,
     write_message,
 )
-from dpbo.features.outsourced.modeler import DELTA_UCB, Modeler, Prior, RowAnswer
+from dpbo.features.outsourced.modeler import Modeler, RowAnswer
 from dpbo_core.errors import StudyInvalid
 
 FORMAT_VERSION = 1
@@ -40,8 +40,6 @@ class State:
         session: the search's own random name.
         answers: so far, in order.
         waiting: the row that was asked about and not answered yet, or None.
-        delta_ucb: δ′ of the search, or None for the usual.
-        prior: hyperparameters that are known, or None to fit them.
     """
 
     publication: str
@@ -49,8 +47,6 @@ class State:
     session: str
     answers: tuple[RowAnswer, ...] = ()
     waiting: int | None = None
-    delta_ucb: float | None = None
-    prior: Prior | None = None
 
     @property
     def query(self) -> Query | None:
@@ -71,56 +67,21 @@ class Progress:
     value: float
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The δ′ and the prior that a search begins with; None for what the state has, or else the usual."""
-
-    delta_ucb: float | None = None
-    prior: Prior | None = None
-
-    def __post_init__(self) -> None:
-        if self.delta_ucb is not None and not 0.0 < self.delta_ucb < 1.0:
-            raise StudyInvalid(f"δ′ = {self.delta_ucb:g} is no probability", remedy="give one between 0 and 1")
-        p = self.prior
-        if p is None:
-            return
-        positive = (
-            0.0 < p.lengthscale < MAX_ANSWER
-            and 0.0 < p.variance < MAX_ANSWER
-            and 0.0 <= p.noise_variance < MAX_ANSWER
-        )
-        if not (positive and abs(p.mean) < MAX_ANSWER):
-            raise StudyInvalid(
-                "the prior's numbers are not possible",
-                cause="a lengthscale and a variance are positive, a noise variance is at least 0",
-                remedy="give them in the units of the table and of the answers",
-            )
-
-
-def suggest(table: Path, state: Path, out: Path, settings: Settings | None = None) -> Query:
+def suggest(table: Path, state: Path, out: Path) -> Query:
     """Choose the next table row, record it in `state` and write its query to `out`; the same until it is answered.
 
     Args:
         table: the published table.
         state: the search's file; made at the first call.
         out: where the query goes.
-        settings: of a search that begins; of one that goes on, they must be its own.
 
     Raises:
-        StudyInvalid: an unreadable table or state, a state of another table's search, or other settings.
+        StudyInvalid: an unreadable table or state, or a state of another table's search.
     """
-    settings = settings or Settings()
     published, digest_of_table = read_published(table)
     with _locked(state):
-        new = State(
-            published.publication,
-            digest_of_table,
-            secrets.token_hex(8),
-            delta_ucb=settings.delta_ucb,
-            prior=settings.prior,
-        )
+        new = State(published.publication, digest_of_table, secrets.token_hex(8))
         search = _read_state(state, missing=new)
-        _check_settings(search, settings)
         if search.table != digest_of_table:
             raise StudyInvalid(
                 f"{str(state)!r} is a search over another table than {str(table)!r}",
@@ -131,33 +92,13 @@ def suggest(table: Path, state: Path, out: Path, settings: Settings | None = Non
             raise _damaged_state(state)
         query = search.query
         if query is None:
-            modeler = Modeler(
-                published.rows,
-                noise_scale=published.noise_scale,
-                prior=search.prior,
-                delta_ucb=DELTA_UCB if search.delta_ucb is None else search.delta_ucb,
-            )
+            modeler = Modeler(published.rows, noise_scale=published.noise_scale)
             modeler.replay(list(search.answers))
             row = modeler.suggest()
             query = search.about(row)
             _write_state(state, replace(search, waiting=row))
         write_message(query, out)
     return query
-
-
-def _check_settings(search: State, settings: Settings) -> None:
-    """Refuse settings that differ from those with which the search began; what is None passes.
-
-    Raises:
-        StudyInvalid: the settings are others now.
-    """
-    same = settings.delta_ucb in (None, search.delta_ucb) and settings.prior in (None, search.prior)
-    if not same:
-        raise StudyInvalid(
-            "the search began with another δ′ or another prior",
-            cause="they are fixed by its first suggestion",
-            remedy="leave them out, or begin a new search with another --state",
-        )
 
 
 def update(answer: Path, state: Path) -> Progress:
@@ -252,12 +193,11 @@ def _parse_state(text: bytes) -> State | None:
     """Return the search in the JSON text of a state file; None if it is damaged."""
     try:
         document = json.loads(text)
-        if document.pop("format") != FORMAT_VERSION:
+        settings = [document.pop(name, None) for name in ("delta_ucb", "prior")]  # which earlier versions wrote
+        if document.pop("format") != FORMAT_VERSION or settings != [None, None]:
             return None
         answers = tuple(RowAnswer(**one) for one in document.pop("answers"))
-        prior = document.pop("prior")
-        settings = Settings(document.pop("delta_ucb"), None if prior is None else Prior(**prior))
-        state = State(answers=answers, delta_ucb=settings.delta_ucb, prior=settings.prior, **document)
+        state = State(answers=answers, **document)
         rows = [one.row for one in answers] + ([] if state.waiting is None else [state.waiting])
         for step, row in enumerate([0, *rows], start=1):
             Query(state.publication, state.session, step, row)

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dpbo.flows.cli.release_screen import place, release_json, view_hint
 from dpbo.flows.cli.running import account_after, flows_here, ledger_here, own_ledger, prefect_failed
-from dpbo.flows.prefect_runtime.liveness import is_alive
-from dpbo.flows.prefect_runtime.settings import quiet_environment
+from dpbo.flows.prefect_runtime.flow_runs import is_alive, quiet_environment
 from dpbo.flows.private_flow import PrivateFlow, Tuned
 from dpbo.flows.run_end import (
     UNNAMED_RUN_WARNING,

@@ -13,10 +13,16 @@ from dpbo.features.watch.looks import open_look
 from dpbo.features.watch.recorded_looks import Look
 from dpbo.features.watch.watching import DAYS_PER_WEEK, WatchPlan, plan_watch, why_drowned
 from dpbo.flows.cli.release_screen import print_document
-from dpbo.flows.cli.running import account_after, flows_here, own_ledger, prefect_failed, serve_schedule
-from dpbo.flows.cli.studies import released_study
+from dpbo.flows.cli.running import (
+    account_after,
+    flows_here,
+    own_ledger,
+    prefect_failed,
+    released_study,
+    serve_schedule,
+)
 from dpbo.flows.cli.words import Anyway, Port, Study, TrustServer
-from dpbo.flows.prefect_runtime.settings import quiet_environment
+from dpbo.flows.prefect_runtime.flow_runs import quiet_environment
 from dpbo.flows.private_flow import consent
 from dpbo.flows.stores import Stores
 from dpbo.flows.terminal import Screen, named, print_result

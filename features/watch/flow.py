@@ -8,7 +8,7 @@ from typing import Any, cast
 from dpbo.features.watch.looks import OpenLook, open_look
 from dpbo.features.watch.mlflow_timeline import log_looks
 from dpbo.features.watch.recorded_looks import Look
-from dpbo.flows.prefect_runtime.liveness import is_alive, run_logger
+from dpbo.flows.prefect_runtime.flow_runs import is_alive, run_logger
 from dpbo.flows.private_flow import PrivateFlow, study_of
 from dpbo.flows.run_end import (
     ALARM,

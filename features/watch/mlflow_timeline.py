@@ -11,7 +11,7 @@ from dpbo.features.watch import KIND as WATCH
 from dpbo.features.watch.look_document import watch_document
 from dpbo.features.watch.recorded_looks import Look
 from dpbo.tasks.reporting.document import markdown
-from dpbo.tasks.reporting.logged_numbers import KIND, PARENT_TAG, STUDY, budget_rows, metric, series_of
+from dpbo.tasks.reporting.mlflow_run import KIND, PARENT_TAG, STUDY, budget_rows, metric, series_of
 from dpbo.tasks.reporting.mlflow_store import (
     NOTE_TAG,
     RELEASE_TAG,

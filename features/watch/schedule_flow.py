@@ -12,8 +12,7 @@ from prefect.states import Cancelled, Completed
 from dpbo.features.watch.flow import look_line, section_of, watch
 from dpbo.features.watch.recorded_looks import WatchOver
 from dpbo.features.watch.watching import plan_watch, why_drowned
-from dpbo.flows.prefect_runtime.liveness import follow
-from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
+from dpbo.flows.prefect_runtime.flow_runs import follow, refuse_folder_settings
 from dpbo.flows.private_flow import consent, refuse_fields, scheduled_study
 from dpbo.flows.run_end import ended, slug
 from dpbo.flows.serve import (

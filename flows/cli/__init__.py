@@ -1,17 +1,27 @@
-"""The `dpbo` command: its words, what they do, and its screens."""
+"""The `dpbo` command: its words, what they do, and its screens.
+
+What a study's own words and its files' headers refuse is answered here, before a library but NumPy is imported; the
+command checks all of it again. Headers are read only where no ledger is, which may say that a file named as public
+is sensitive. A missing file is answered beside a ledger too, unless that has the study: a release that is recorded
+is shown again without its files.
+"""
 
 import atexit
 import gc
 import os
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
+    from dpbo_core.errors import StudyInvalid
     from dpbo_core.study import StudySpec
 
 GC_THRESHOLD = 1_000_000  # allocations between two collections; a command's imports make 700,000, and no garbage
+STUDY_COMMANDS = ("tune", "plan", "evaluate", "watch", "serve")
 
 
 def main() -> None:
@@ -31,17 +41,15 @@ def main() -> None:
 
 
 def _first_look() -> "StudySpec | None":
-    """The study that a command without options names, read; exit with a message if its text or its files' headers
-    are refused.
+    """The study that a command without options names, read; None if there is none, or if the command must say why.
 
-    None if the command names no study, or where anything else fails, which the command itself says.
+    If its text or its files' headers are refused, the process exits with a message.
     """
     words = sys.argv[1:]
     options = any(word.startswith("-") for word in words)  # of which a wrong one is answered first
     n_studies = sum(word.endswith(".toml") for word in words)
     if options or (words != ["tune"] and n_studies != 1):
         return None  # no study is named, or several: nothing is imported to read one
-    from dpbo.flows.cli.first_look import look
     from dpbo.flows.terminal import print_message
     from dpbo_core.errors import BudgetRefused, StudyInvalid
 
@@ -50,6 +58,96 @@ def _first_look() -> "StudySpec | None":
     except (StudyInvalid, BudgetRefused) as error:
         print_message(error)
         sys.exit(error.exit_code)
+
+
+def look(words: Sequence[str]) -> "StudySpec | None":
+    """Return the study that a command's `words` name, read; None if there is none, or if the command must say why.
+
+    Its text is checked, and its files' headers if there is no ledger yet. It is refused as the command would.
+    """
+    from dpbo_core.errors import BudgetRefused, StudyInvalid
+
+    try:
+        return _look(words)
+    except (StudyInvalid, BudgetRefused):
+        raise
+    except Exception:  # noqa: BLE001  the command itself says so
+        return None
+
+
+def _look(words: Sequence[str]) -> "StudySpec | None":
+    from dpbo_core.study.sections import no_epsilon
+    from dpbo_core.study.spec import feature_sections, read_study, space_of, study_tables
+
+    verb = next((word for word in words if not word.startswith("-")), "")
+    path = next((Path(word) for word in words if word.endswith(".toml")), None)
+    if list(words) == ["tune"]:
+        raise no_study()
+    if verb not in STUDY_COMMANDS or path is None or not all(word.isprintable() for word in words):
+        return None
+    if feature_sections(study_tables(path)):
+        return None
+    study = read_study(path)
+    space_of(study)
+    has_price = study.asks_for_evaluation or any(word.startswith("--epsilon") for word in words)
+    if verb == "evaluate" and not has_price:
+        raise no_epsilon()
+    if verb in ("plan", "tune") and not any(name.startswith("DPBO_") for name in os.environ):
+        if not Path("mlruns").exists():
+            _look_at_files(study, path.parent, verb)
+        elif verb == "plan" or not _is_charged(study):
+            _check_files(study, path.parent, verb)
+    return study
+
+
+def _look_at_files(study: "StudySpec", folder: Path, verb: str) -> None:
+    """Refuse a study whose headers do not fit: the public file's for a plan, both for a tune, which needs a cap."""
+    from dpbo_core.errors import no_budget
+
+    if _check_files(study, folder, verb):
+        from dpbo_core.study.data_files import check_validation, public_header
+
+        columns = public_header(study, folder).columns
+        if verb == "tune":
+            check_validation(study, folder, columns)
+    if verb == "tune" and study.budget is None:
+        raise no_budget(study.privacy.dataset)
+
+
+def _check_files(study: "StudySpec", folder: Path, verb: str) -> bool:
+    """Refuse a study whose files are missing; returns whether it names any that do not change by date."""
+    from dpbo_core.data.addresses import format_of, parse_place
+    from dpbo_core.data.header import missing_file_error
+
+    section = study.data.divided
+    if section is None or "{" in section.training + section.validation:
+        return False
+    for name in (section.training,) if verb == "plan" else (section.training, section.validation):
+        place = parse_place(folder, name)
+        if isinstance(place, Path) and format_of(place) is not None and not place.exists():
+            raise missing_file_error(name)
+    return True
+
+
+def _is_charged(study: "StudySpec") -> bool:
+    """Return whether this folder's ledger has a charge of the study's name, read without SQLAlchemy."""
+    import sqlite3
+
+    ledger = sqlite3.connect(f"{Path('mlruns/ledger.db').absolute().as_uri()}?mode=ro", uri=True)
+    with closing(ledger):
+        charges = ledger.execute("SELECT COUNT(*) FROM reservations WHERE study = ?", (study.name,))
+        return bool(charges.fetchone()[0])
+
+
+def no_study() -> "StudyInvalid":
+    """Return the error for a tune that names no study."""
+    from dpbo_core.errors import StudyInvalid
+
+    return StudyInvalid(
+        "tune runs one study: a file, or the bundled example",
+        cause="no study was named, or one was named beside --example",
+        remedy="run dpbo tune study.toml, or dpbo tune --example; dpbo init writes a study for your own data",
+    )
 
 
 def _raise_interrupt(_number: int, _frame: object) -> NoReturn:

@@ -19,17 +19,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
-from dpbo.flows.cli.words import (
-    Plain,
-    common_options,
-    result_options,
-)
+from dpbo.flows.cli.words import Plain, common_options, result_options
 from dpbo.flows.terminal import Screen, allow_any_encoding, print_message
 from dpbo_core.errors import DpboError, StudyInvalid, suggestion
 from dpbo_core.privacy.named_parts import NamedParts, load
 
 if TYPE_CHECKING:
-    from dpbo_core.ledger.accounting.account import Entry
     from dpbo_core.study import StudySpec
 
 COMMANDS = (
@@ -52,15 +47,13 @@ OWN_COMMANDS = {  # in the order of --help: its home, and its line there
     "show": ("dpbo.flows.cli.show:show", "Print a recorded release; reads only the ledger."),
     "report": ("dpbo.flows.cli.report:report", "Summarise every study for its managers; reads only the ledger."),
     "budget": ("dpbo.flows.cli.budget_words:budget_app", "Show what was spent, by whom, and what is left."),
-    "ui": ("dpbo.flows.cli.ui:ui", "Show MLflow's pages, read-only, behind a link."),
+    "ui": ("dpbo.flows.cli.words:ui", "Show MLflow's pages, read-only, behind a link."),
     "doctor": ("dpbo.flows.cli.doctor:doctor", "Check this machine's setup."),
     "verify": ("dpbo.flows.cli.verify:verify", "Recompute a release's ε and δ and check its receipt."),
 }
 FEATURE_COMMANDS: Mapping[str, tuple[str, str]] = NamedParts(__name__, {}, group="dpbo.commands")
 ALL_COMMANDS = ChainMap(OWN_COMMANDS, cast("dict[str, tuple[str, str]]", FEATURE_COMMANDS))
 N_COMMON_COMMANDS = 10  # of them are what most people need; the rest stands under "also"
-
-
 RESULT_COMMANDS = {"show", "report", "tune", "evaluate", "plan", "verify", *FEATURE_COMMANDS}
 INTERRUPT_EXIT_CODE = 130  # of a process that an interrupt ended
 RERUN_HINT = "run the same command again"
@@ -153,17 +146,6 @@ def print_first() -> None:
     screen.say("For a screen reader: --plain, before or after a command, or DPBO_PLAIN=1.")
 
 
-def _refuse_unprintable(words: list[str]) -> None:
-    """Refuse arguments with a terminal's escape codes, because usage errors repeat an argument as it is."""
-    for word in words:
-        if not word.isprintable():
-            raise StudyInvalid(
-                f"the word {word[:60]!r} of the command holds an invisible character",
-                cause="a file with such a name, or text that was pasted",
-                remedy="rename the file, or type the word",
-            )
-
-
 def main(read: "StudySpec | None" = None) -> None:
     """The entry point: run, and turn every error into one message and an exit code.
 
@@ -173,7 +155,13 @@ def main(read: "StudySpec | None" = None) -> None:
     debug = "--debug" in sys.argv
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     try:
-        _refuse_unprintable(sys.argv[1:])
+        for word in sys.argv[1:]:  # before a usage error repeats it: it may be a terminal's escape code
+            if not word.isprintable():
+                raise StudyInvalid(
+                    f"the word {word[:60]!r} of the command holds an invisible character",
+                    cause="a file with such a name, or text that was pasted",
+                    remedy="rename the file, or type the word",
+                )
         app(obj=read)
     except DpboError as error:
         message = error
@@ -219,7 +207,17 @@ def exit_interrupted(words: Sequence[str]) -> DpboError:
 def _study_stopped(path: Path) -> DpboError:
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
     name, edition = tables["study"]["name"], tables["study"].get("edition", "1")
-    entries = _entries(tables["privacy"]["dataset"], name, edition)
+    entries = []
+    if "dpbo.flows.cli.running" in sys.modules:  # no library is loaded to say that nothing began
+        from dpbo.flows.cli.running import accounts_here
+
+        entries = [
+            entry
+            for account in accounts_here(tables["privacy"]["dataset"])
+            for entry in account.entries
+            if entry.study.partition("/")[0] == name
+            and entry.edition.partition(".")[0] == edition.partition(".")[0]
+        ]
     if not entries:
         return DpboError(f"stopped; nothing was charged for {name!r}", remedy=f"{RERUN_HINT} whenever you like")
     unfinished = [entry for entry in entries if entry.released_at is None]
@@ -233,16 +231,3 @@ def _study_stopped(path: Path) -> DpboError:
         f"stopped; what {name!r} was charged for is released",
         remedy=f"dpbo show {path} prints it; {RERUN_HINT} to publish what is not shown yet, at no price",
     )
-
-
-def _entries(dataset: str, name: str, edition: str) -> "list[Entry]":
-    if "dpbo.flows.cli.running" not in sys.modules:  # no library is loaded to say that nothing began
-        return []
-    from dpbo.flows.cli.running import accounts_here
-
-    return [
-        entry
-        for account in accounts_here(dataset)
-        for entry in account.entries
-        if entry.study.partition("/")[0] == name and entry.edition.partition(".")[0] == edition.partition(".")[0]
-    ]

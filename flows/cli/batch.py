@@ -8,8 +8,7 @@ from typing import Any
 import typer
 
 from dpbo.flows.cli.budget_words import read_event
-from dpbo.flows.cli.running import ledger_here
-from dpbo.flows.cli.studies import feature_study
+from dpbo.flows.cli.running import feature_study, ledger_here
 from dpbo.flows.terminal import Screen, named, print_result
 from dpbo_core.errors import StudyInvalid, no_budget
 from dpbo_core.ledger.accounting.account import Account
@@ -51,7 +50,17 @@ def plan_together(files: Iterable[Path], event: Path | None) -> None:
         add(event.name, dataset, Price(account, {"event": charged}))
 
     def document() -> dict[str, Any]:
-        return {"studies": [_row_json(*row) for row in rows], "fit": not any(price.refusal for _, _, price in rows)}
+        studies = [
+            {
+                "study": name,
+                "dataset": dataset,
+                "price": price.to_json(),
+                "fits": price.refusal is None,
+                "refused": price.refusal and price.refusal.message(),
+            }
+            for name, dataset, price in rows
+        ]
+        return {"studies": studies, "fit": all(study["fits"] for study in studies)}
 
     def screen() -> None:
         table = [
@@ -61,7 +70,7 @@ def plan_together(files: Iterable[Path], event: Path | None) -> None:
                 f"{price.epsilon:g}",
                 f"{price.delta:g}",
                 "–" if price.left is None else f"{price.left:.3g}",
-                _standing(price),
+                "charged before" if price.paid else "fits" if price.refusal is None else "does not fit",
             )
             for name, dataset, price in rows
         ]
@@ -71,20 +80,3 @@ def plan_together(files: Iterable[Path], event: Path | None) -> None:
     print_result(document, screen)
     if any(price.refusal for _, _, price in rows):
         raise typer.Exit(3)
-
-
-def _standing(price: Price) -> str:
-    if price.paid:
-        return "charged before"
-    return "fits" if price.refusal is None else "does not fit"
-
-
-def _row_json(name: str, dataset: str, price: Price) -> dict[str, Any]:
-    refusal = price.refusal
-    return {
-        "study": name,
-        "dataset": dataset,
-        "price": price.to_json(),
-        "fits": refusal is None,
-        "refused": None if refusal is None else refusal.message(),
-    }

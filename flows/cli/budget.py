@@ -75,16 +75,13 @@ def show_accounts(
         rhythm = None if forecast == USUAL_RHYTHM else timedelta(seconds=seconds(forecast))
         now = datetime.now(UTC)
         burn_downs = tuple((account, forecast_of(account, now, rhythm)) for account in accounts)
-        print_json(forecasts_json(burn_downs)) if json else print_forecasts(burn_downs)
+        if not json:
+            print_forecasts(burn_downs)
+            return
+        forecasts = [{"forecast": burn_down and burn_down.to_json()} for _, burn_down in burn_downs]
+        print_json({"datasets": [account_json(one) | end for one, end in zip(accounts, forecasts, strict=True)]})
         return
     print_json({"datasets": [*map(account_json, accounts)]}) if json else print_accounts(accounts)
-
-
-def _why_less(account: Account) -> str:
-    total = account.sum_of_entries
-    if account.spent_epsilon[0] > (1.0 - SHOWN_TOLERANCE) * total:
-        return ""
-    return f"its entries' ε add up to {total:.3g}; the noise of many draws adds up to less"
 
 
 def _amounts(account: Account) -> dict[str, Any]:
@@ -154,9 +151,12 @@ def print_accounts(accounts: tuple[DatasetAccount, ...]) -> None:
             screen.say(f"  {line}")
         if account.entries:
             if account.editions:
-                screen.say(f"  {_room(account)}")
-            if less := _why_less(account):
-                screen.say(f"  {less}")
+                newest = list(account.editions.items())[-N_STUDIES_SHOWN:]
+                studies = "; or ".join(f"{named(study)}: {room_text(count)}" for study, count in reversed(newest))
+                screen.say(f"  {studies} (at the price of its newest edition and report)")
+            total = account.sum_of_entries
+            if account.spent_epsilon[0] <= (1.0 - SHOWN_TOLERANCE) * total:
+                screen.say(f"  its entries' ε add up to {total:.3g}; the noise of many draws adds up to less")
             entries = account.entries[-N_ENTRIES_SHOWN:]
             if len(entries) < len(account.entries):
                 screen.say(f"  the newest {len(entries)} of {len(account.entries):,} entries; --json lists all")
@@ -205,12 +205,6 @@ def approval_lines(account: DatasetAccount) -> Iterator[str]:
         yield f"a study that Prefect starts may spend ε {from_units(account.largest):g} at most"
 
 
-def _room(account: Account) -> str:
-    newest = list(account.editions.items())[-N_STUDIES_SHOWN:]
-    studies = [f"{named(study)}: {room_text(count)}" for study, count in reversed(newest)]
-    return f"{'; or '.join(studies)} (at the price of its newest edition and report)"
-
-
 def _bar(account: Account, screen: Screen) -> str:
     numbers = _amounts(account)
     spent, limit = numbers["spent"]["epsilon"], numbers["limit"]["epsilon"]
@@ -240,16 +234,6 @@ def rounds(entry: Entry) -> tuple[tuple[str, int], ...]:
 def rounds_text(entry: Entry) -> str:
     """Return the number of an open query's rounds in words, such as "2 looks"; "" for any other entry."""
     return "".join(f"{n:,} {name}{'s' * (n != 1)}" for name, n in rounds(entry))
-
-
-def forecasts_json(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...]) -> dict[str, Any]:
-    """Return the object of `dpbo budget --forecast --json`: each account with its forecast."""
-    return {
-        "datasets": [
-            account_json(account) | {"forecast": None if burn_down is None else burn_down.to_json()}
-            for account, burn_down in forecasts
-        ]
-    }
 
 
 def print_forecasts(forecasts: tuple[tuple[DatasetAccount, Forecast | None], ...]) -> None:

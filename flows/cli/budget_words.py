@@ -14,8 +14,7 @@ import typer
 from dpbo.flows.cli.budget import account_json, budget_app, rounds_text
 from dpbo.flows.cli.running import accounts_here, own_ledger
 from dpbo.flows.cli.words import AsJson, lines_of, writing
-from dpbo.flows.owner import asked_by
-from dpbo.flows.prefect_runtime.liveness import n_alive
+from dpbo.flows.prefect_runtime.flow_runs import n_alive
 from dpbo.flows.stores import Stores
 from dpbo.flows.terminal import Screen, named, print_json, print_sentence
 from dpbo_core.errors import StudyInvalid, printable, suggestion
@@ -26,7 +25,6 @@ from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.ledger.owners_ledger import Code
 from dpbo_core.ledger.sources import MODEL_ROLE, PUBLIC_ROLE, Source, file_source
 from dpbo_core.privacy.amounts import from_units
-from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.guarantee import CALLER_ASSUMPTIONS, NeighboringRelation
 
 N_RUNS_SHOWN = 5  # of what ran last
@@ -56,6 +54,7 @@ def set_cap(
     ] = None,
 ) -> None:
     """Set a dataset's cap, once. The same cap again is accepted; another one is refused."""
+    from dpbo.flows.private_flow import asked_by
     from dpbo_core.study.sections import PrivacySection
 
     PrivacySection(dataset=dataset, epsilon=1.0)
@@ -155,7 +154,7 @@ def publish(
 @budget_app.command()
 def keys(word: Annotated[Literal["new"], typer.Argument(help="new: create a key pair, once.")]) -> None:
     """Create the key that signs every release from now on. Charges nothing and opens no data."""
-    from dpbo.tasks.reporting.receipt import new_key
+    from dpbo.tasks.reporting.release_files import new_key
 
     Stores().make_folder()
     with writing("the key", remedy="set DPBO_SIGNING_KEY to another place"):
@@ -236,9 +235,7 @@ def _json_of(file: Path) -> Any:
 
 
 def _source(text: str) -> Source:
-    """Return the source that a word names: "memory", a bundled set, an address, URL#table, or else a file's
-    path.
-    """
+    """Return the source that a word names: "memory", a bundled set, an address, URL#table, or a file's path."""
     from dpbo_core.data.bundled import SET_SIZES
     from dpbo_core.study.named_sources import named_source
 
@@ -246,19 +243,9 @@ def _source(text: str) -> Source:
 
 
 @budget_app.command()
-def export(
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The file to write; by default the terminal.")
-    ] = None,
-) -> None:
-    """Write the ledger's history as JSON lines. Keep it where nobody who can change the ledger has access."""
-    stores = _stores()
-    text = "".join(f"{line}\n" for line in audit.export(stores.ledger))
-    if out is None:
-        sys.stdout.write(text)
-        return
-    with writing(f"the file {str(out)!r}"):
-        replace_atomically(out, text.encode())
+def export() -> None:
+    """Print the ledger's history as JSON lines. Keep it where nobody who can change the ledger has access."""
+    sys.stdout.write("".join(f"{line}\n" for line in audit.export(_stores().ledger)))
 
 
 @budget_app.command()
@@ -313,36 +300,20 @@ def _stores() -> Stores:
 def status(json: AsJson = False) -> None:
     """Show which runs are active, which ran last and what is left. Opens no data and changes nothing."""
     alive, accounts = n_alive(Stores().running), accounts_here()
-    print_json(status_json(alive, accounts)) if json else print_status(alive, accounts)
-
-
-def newest(accounts: tuple[DatasetAccount, ...]) -> list[tuple[str, Entry]]:
-    """The newest five entries of these accounts, by release or charge, newest first, each with its dataset."""
     entries = [(account.budget.dataset, entry) for account in accounts for entry in account.entries]
-    return sorted(entries, key=lambda item: item[1].released_at or item[1].reserved_at, reverse=True)[:N_RUNS_SHOWN]
-
-
-def status_json(alive: int, accounts: tuple[DatasetAccount, ...]) -> dict[str, Any]:
-    """Return the object of `dpbo budget status --json`; each account under `left` is shortened."""
+    entries.sort(key=lambda item: item[1].released_at or item[1].reserved_at, reverse=True)
+    last = entries[:N_RUNS_SHOWN]
+    if not json:
+        print_status(alive, accounts, last)
+        return
+    keys = ("study", "edition", "method", "reserved_at", "released_at")
+    shown = [{"dataset": dataset} | {key: getattr(entry, key) for key in keys} for dataset, entry in last]
     left = ("name", "public", "limit", "spent", "remaining")
-    return {
-        "alive_here": alive,
-        "last": [
-            {
-                "dataset": dataset,
-                "study": entry.study,
-                "edition": entry.edition,
-                "method": entry.method,
-                "reserved_at": entry.reserved_at,
-                "released_at": entry.released_at,
-            }
-            for dataset, entry in newest(accounts)
-        ],
-        "left": [{key: account_json(account)[key] for key in left} for account in accounts],
-    }
+    accounts_left = [{key: account_json(account)[key] for key in left} for account in accounts]
+    print_json({"alive_here": alive, "last": shown, "left": accounts_left})
 
 
-def print_status(alive: int, accounts: tuple[DatasetAccount, ...]) -> None:
+def print_status(alive: int, accounts: tuple[DatasetAccount, ...], last: list[tuple[str, Entry]]) -> None:
     """Print how many runs are alive here, what ran last and the budgets left."""
     screen = Screen()
     here = f"{alive} on this machine" if alive else "nothing on this machine"
@@ -352,7 +323,7 @@ def print_status(alive: int, accounts: tuple[DatasetAccount, ...]) -> None:
         return
     screen.say("\n[bold]Ran last[/]")
     rows = []
-    for dataset, entry in newest(accounts):
+    for dataset, entry in last:
         what = f"{_time_in_words(entry)}: {named(entry.method)} on {named(dataset)}"
         what += f", {DECLARED_STANDING}" * entry.declared
         rows.append((f"{named(entry.study)}:{named(entry.edition)}", what))

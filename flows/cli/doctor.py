@@ -17,10 +17,7 @@ from packaging.requirements import Requirement
 
 from dpbo.flows.cli.budget import rounds_text
 from dpbo.flows.cli.running import accounts_here, is_there
-from dpbo.flows.prefect_runtime.run_server import DATABASE_FILE, LOOPBACK_HOST, answers, start_failure
-from dpbo.flows.prefect_runtime.schedule_server import SECRET_FILE_PREFIX as PASSWORD_FILE
-from dpbo.flows.prefect_runtime.schedule_server import refuse_idle_scheduler, standing
-from dpbo.flows.prefect_runtime.settings import (
+from dpbo.flows.prefect_runtime.flow_runs import (
     PROFILES,
     check_prefect_settings,
     configured_api,
@@ -29,13 +26,16 @@ from dpbo.flows.prefect_runtime.settings import (
     prefect_settings,
     quiet_environment,
 )
+from dpbo.flows.prefect_runtime.run_server import DATABASE_FILE, LOOPBACK_HOST, answers, start_failure
+from dpbo.flows.prefect_runtime.schedule_server import SECRET_FILE_PREFIX as PASSWORD_FILE
+from dpbo.flows.prefect_runtime.schedule_server import refuse_idle_scheduler, standing
+from dpbo.flows.standing_cluster import blind_workers_here, problems, standing_cluster
 from dpbo.flows.stores import STORES_FOLDER, Stores
 from dpbo.flows.terminal import Screen, named, print_sentence
-from dpbo.flows.workers.standing_cluster import problems, standing_cluster
 from dpbo.tasks.reporting.mlflow_store import open_store, published_in
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit
-from dpbo_core.ledger.accounting.account import Account, balances
+from dpbo_core.ledger.accounting.account import balances
 from dpbo_core.ledger.accounting.forecast import alert_share
 from dpbo_core.ledger.accounts import DatasetAccount
 
@@ -43,8 +43,6 @@ MIN_DISK_BYTES = 500 * 2**20  # bytes; a study writes a few megabytes, a full di
 VERDICT_MARKS = {"fine": "[green]✓[/]", "note": "[yellow]·[/]", "wrong": "[red]✗[/]"}
 OTHERS_MODE = stat.S_IRWXG | stat.S_IRWXO
 SECRET_SETTINGS = ("AUTH_STRING", "API_KEY", "CONNECTION_URL")
-
-
 Verdict = Literal["fine", "note", "wrong"]
 
 
@@ -65,8 +63,14 @@ def doctor(
     ] = False,
 ) -> None:
     """Check this machine's setup: versions, stores, settings, server, budgets. Only --prepare changes anything."""
-    if prepare:
-        print_sentence(prepare_machine())
+    if prepare:  # Prefect's database, for which the first study would wait
+        quiet_environment()
+        os.umask(0o077)
+        command = [sys.executable, "-P", "-m", "prefect", "server", "database", "upgrade", "-y"]
+        done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603  our own interpreter
+        if done.returncode != 0:
+            raise start_failure(done.stdout + done.stderr, "what `prefect server database upgrade` writes")
+        print_sentence(f"Prefect's database is ready in {prefect_home()}")
         return
     findings = examine()
     print_findings(findings)
@@ -82,17 +86,6 @@ def examine() -> tuple[Finding, ...]:
         _budgets, _mlflow, _server, dask_cluster,
     )  # fmt: skip
     return tuple(finding for look in looks for finding in _findings_of(look))
-
-
-def prepare_machine() -> str:
-    """Set up Prefect's database, once, for which the first study would wait; returns one sentence about it."""
-    quiet_environment()
-    os.umask(0o077)
-    command = [sys.executable, "-P", "-m", "prefect", "server", "database", "upgrade", "-y"]
-    done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603  our own interpreter
-    if done.returncode != 0:
-        raise start_failure(done.stdout + done.stderr, "what `prefect server database upgrade` writes")
-    return f"Prefect's database is ready in {prefect_home()}"
 
 
 def _findings_of(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
@@ -161,31 +154,25 @@ def _files() -> Iterator[Finding]:
 
 
 def _budgets() -> Iterator[Finding]:
-    yield from map(_budget, accounts_here())
-
-
-def _budget(account: Account) -> Finding:
-    name = f"budget of {account.budget.dataset}"
-    if account.budget.public:
-        return Finding(name, "fine", "declared public, no limit")
-    last = list(balances(account, lambda entry: entry is account.entries[-1]))
-    share = last[0].share if last else 0.0
-    spent = f"{share:.0%} of ε = {account.budget.epsilon_units / 1e12:g} spent"
-    open_ended = sum(entry.released_at is None and not rounds_text(entry) for entry in account.entries)
-    if open_ended:
-        return Finding(
-            name, "note", f"{spent}; {open_ended} not finished", "run those studies again: they continue"
-        )
-    return Finding(
-        name,
-        "note" if share >= alert_share() else "fine",
-        spent,
-        "plan what the rest is for" * (share >= alert_share()),
-    )
+    for account in accounts_here():
+        name = f"budget of {account.budget.dataset}"
+        if account.budget.public:
+            yield Finding(name, "fine", "declared public, no limit")
+            continue
+        last = list(balances(account, account.entries[-1:].__contains__))
+        share = last[0].share if last else 0.0
+        spent = f"{share:.0%} of ε = {account.budget.epsilon_units / 1e12:g} spent"
+        open_ended = sum(entry.released_at is None and not rounds_text(entry) for entry in account.entries)
+        if open_ended:
+            observed = f"{spent}; {open_ended} not finished"
+            yield Finding(name, "note", observed, "run those studies again: they continue")
+        elif share >= alert_share():
+            yield Finding(name, "note", spent, "plan what the rest is for")
+        else:
+            yield Finding(name, "fine", spent)
 
 
 def _mlflow() -> Iterator[Finding]:
-    """Yield a finding: that MLflow's store is there and as dpbo left it, or opens; raises if it does not open."""
     uri = Stores().tracking
     if not is_there(uri):
         yield Finding("mlflow", "note", "no store yet; the first study makes it")
@@ -197,9 +184,7 @@ def _mlflow() -> Iterator[Finding]:
 
 
 def _server() -> Iterator[Finding]:
-    """Yield findings about Prefect's server here, by HTTP: whether it answers, requires a password, and
-    uses TLS.
-    """
+    """Yield findings about Prefect's server here, by HTTP: whether it answers, and requires a password."""
     named = configured_api()
     api = named or f"http://{LOOPBACK_HOST}:4200/api"
     if not answers(api):
@@ -215,7 +200,7 @@ def _server() -> Iterator[Finding]:
         yield Finding("prefect server", "fine", f"{api} answers, and asks for a password")
     proxies = [name for name in os.environ if name.upper() in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")]
     if proxies:
-        yield Finding("proxy", "fine", f"{', '.join(proxies)} is set; requests to this machine bypass it", "")
+        yield Finding("proxy", "fine", f"{', '.join(proxies)} is set; requests to this machine bypass it")
 
 
 def print_findings(findings: tuple[Finding, ...]) -> None:
@@ -235,7 +220,8 @@ def print_findings(findings: tuple[Finding, ...]) -> None:
 
 def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
     """A finding: whether others can read the stores, vaults, passwords or sensitive files; none if none exists."""
-    home, profiles = _of_prefect()
+    home = prefect_home()
+    profiles = prefect_settings().profiles_path if prefect_is_configured() else home / PROFILES
     database = home / DATABASE_FILE
     if database.exists() and _others_reach(database):
         others = f"Other users of this machine can read {database}"
@@ -265,8 +251,6 @@ def dask_cluster() -> Iterator[Finding]:
     cluster = standing_cluster()
     if cluster is None:
         return
-    from dpbo.flows.workers.scorers import blind_workers_here
-
     yield from _dask_key()
     with ExitStack() as running:
         client = cluster.client(running)
@@ -291,12 +275,6 @@ def dask_cluster() -> Iterator[Finding]:
                 f"{others} beside this one",
                 "whoever holds a certificate can read what the workers read",
             )
-
-
-def _of_prefect() -> tuple[Path, Path]:
-    if not prefect_is_configured():
-        return prefect_home(), prefect_home() / PROFILES
-    return prefect_home(), prefect_settings().profiles_path
 
 
 def _holds_a_secret(profiles: Path) -> bool:

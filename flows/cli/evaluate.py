@@ -2,16 +2,21 @@
 
 import math
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpbo.flows.champion import ADDRESSES, local_champion
 from dpbo.flows.cli.release_screen import evaluated_json, print_next, print_registered, print_report
-from dpbo.flows.cli.running import account_after, flows_here, mlflow_lookup, own_ledger, prefect_failed
-from dpbo.flows.cli.studies import released_study, study_of_one_run
-from dpbo.flows.prefect_runtime.settings import quiet_environment
-from dpbo.flows.private_flow import Evaluated
+from dpbo.flows.cli.running import (
+    account_after,
+    flows_here,
+    mlflow_lookup,
+    own_ledger,
+    prefect_failed,
+    released_study,
+    study_of_one_run,
+)
+from dpbo.flows.prefect_runtime.flow_runs import quiet_environment
+from dpbo.flows.private_flow import MODEL_ADDRESSES, Evaluated, local_champion
 from dpbo.flows.stores import Stores
 from dpbo.flows.terminal import Screen, named, print_result
 from dpbo_core.errors import StudyInvalid
@@ -20,12 +25,7 @@ from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.report import COMPARISON, KIND
 from dpbo_core.report.comparison import OpenComparison
-from dpbo_core.report.evaluation import (
-    EvaluationPlan,
-    check_evaluation,
-    plan_evaluation,
-    recorded_report,
-)
+from dpbo_core.report.evaluation import EvaluationPlan, check_evaluation, plan_evaluation, recorded_report
 from dpbo_core.report.request import unsaved_cost
 from dpbo_core.study import EvaluationSection, StudySpec
 from dpbo_core.study.query import IfUseless, QueryContext
@@ -45,14 +45,24 @@ def evaluate(
     plan: bool,
     anyway: bool,
 ) -> None:
-    """Print the report of the released model, or with `plan` what it would cost."""
-    asked = Comparison(against, register)
-    if plan:
-        plan_of(study, asked, epsilon=epsilon, model=model)
-        return
-    mend = EvaluationSection(repair=True, threshold=threshold) if repair or threshold is not None else None
-    evaluated, account = run(study, epsilon=epsilon, model=model, mend=mend, comparison=asked, anyway=anyway)
+    """Print the report of the released model, recorded or paid for now, or with `plan` what it would cost.
 
+    `repair` also requests the model's repair; `against` replaces the champion of the study's [evaluation]. A failed
+    publication is printed on standard error; the report is valid.
+    """
+    spec, folder = _read(study, model, anyway=anyway)
+    if plan:
+        _print_plan(_compared(spec, folder, against, register=register), folder, epsilon, model)
+        return
+    if repair or threshold is not None:
+        section = (spec.evaluation or EvaluationSection()).replace(repair=True)
+        spec = spec.replace(evaluation=section.replace(threshold=threshold or section.threshold))
+    quiet_environment()
+    with local_champion(_compared(spec, folder, against, register=register)) as spec:
+        context = QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE)
+        run = Run.of(spec, context, *unsaved_cost(model))
+        shown = None if register else reported(run, epsilon=epsilon, model=model)
+        evaluated, account = shown or _evaluated(run, epsilon, model, register=register)
     result, tracked = evaluated.result, evaluated.tracked
 
     def screen() -> None:
@@ -64,78 +74,44 @@ def evaluate(
     print_result(lambda: evaluated_json(result, tracked), screen)
 
 
-def run(
-    path: Path,
-    *,
-    epsilon: float | None = None,
-    model: Path | None = None,
-    mend: EvaluationSection | None = None,
-    comparison: "Comparison | None" = None,
-    anyway: bool = False,
-) -> tuple[Evaluated, Account]:
-    """Return the report of the study in `path`, recorded or paid for now in a Prefect flow, and its dataset's
-    account.
+def _evaluated(run: Run, epsilon: float | None, model: Path | None, *, register: bool) -> tuple[Evaluated, Account]:
+    check_evaluation(run, model=model, epsilon=epsilon)
+    before, named_model = _report_ids(run), None if model is None else str(model)
+    try:
+        with flows_here(run.spec.name):
+            from dpbo.flows.evaluate import evaluate_run
 
-    `mend` also requests the model's repair, and states its threshold. A failed publication is printed on standard
-    error; the report is valid.
-    """
-    study, folder = _read(path, model, anyway=anyway)
-    if mend is not None:
-        section = (study.evaluation or mend).replace(repair=True)
-        study = study.replace(evaluation=section.replace(threshold=mend.threshold or section.threshold))
-    register = comparison is not None and comparison.register
-    study = study if comparison is None else comparison.of(study, folder)
-    quiet_environment()
-    with local_champion(study) as study:
-        context = QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE)
-        run = Run.of(study, context, *unsaved_cost(model))
-        replay = None if register else reported(run, epsilon=epsilon, model=model)
-        if replay is not None:
-            return replay
-        check_evaluation(run, model=model, epsilon=epsilon)
-        before, named_model = _report_ids(run), None if model is None else str(model)
-        try:
-            with flows_here(study.name):
-                from dpbo.flows.evaluate import evaluate_run
-
-                evaluated = evaluate_run(run, epsilon=epsilon, model=named_model, register=register)
-        except Exception as error:  # noqa: BLE001  what Prefect raises is of no kind of ours
-            raise prefect_failed(error, _recorded(run, before)) from None
-    return evaluated, account_after(study, evaluated.warnings)
+            evaluated = evaluate_run(run, epsilon=epsilon, model=named_model, register=register)
+    except Exception as error:  # noqa: BLE001  what Prefect raises is of no kind of ours
+        raise prefect_failed(error, _recorded(run, before)) from None
+    return evaluated, account_after(run.spec, evaluated.warnings)
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The options of the command line for a comparison; they replace the study's [evaluation]."""
-
-    against: str | None = None
-    register: bool = False
-
-    def of(self, study: StudySpec, folder: str) -> StudySpec:
-        """Return the study with this in its [evaluation]; a folder is relative to where the command runs."""
-        section, named = study.evaluation or EvaluationSection(), self.against
-        if named is not None and not named.startswith((COLUMN, *ADDRESSES)):
-            named = os.path.relpath(named, folder)
-        against = named or section.against
-        if against is None:
-            if self.register:
-                raise StudyInvalid(
-                    "there is no champion to compare with", remedy="add --against, or against to [evaluation]"
-                )
-            return study
-        return study.replace(evaluation=section.replace(against=against))
+def _compared(study: StudySpec, folder: str, against: str | None, *, register: bool) -> StudySpec:
+    """Return the study with the command's champion in its [evaluation]; a folder is relative to where it runs."""
+    section = study.evaluation or EvaluationSection()
+    if against is not None and not against.startswith((COLUMN, *MODEL_ADDRESSES)):
+        against = os.path.relpath(against, folder)
+    champion = against or section.against
+    if champion is not None:
+        return study.replace(evaluation=section.replace(against=champion))
+    if register:
+        raise StudyInvalid(
+            "there is no champion to compare with", remedy="add --against, or against to [evaluation]"
+        )
+    return study
 
 
-def plan_of(path: Path, comparison: Comparison, *, epsilon: float | None, model: Path | None) -> None:
+def _print_plan(study: StudySpec, folder: str, epsilon: float | None, model: Path | None) -> None:
     """Print what an evaluation or a comparison costs and what to expect of it. Charges nothing."""
-    study, folder = _read(path, model)
-    with local_champion(comparison.of(study, folder)) as study:
-        if not study.compares:
-            expected = planned(path, epsilon=epsilon, model=model)
-            print_result(lambda: expected_json(expected), lambda: print_expected(expected))
-            return
-        context = QueryContext(PrivacyLedger(Stores().ledger), folder)
-        opened = OpenComparison.of(Run.of(study, context, *unsaved_cost(model)), model, epsilon)
+    ledger = PrivacyLedger(Stores().ledger)
+    if not study.compares:
+        expected = plan_evaluation(study, ledger=ledger, model=model, epsilon=epsilon, folder=folder)
+        print_result(lambda: expected_json(expected), lambda: print_expected(expected))
+        return
+    with local_champion(study) as study:
+        run = Run.of(study, QueryContext(ledger, folder), *unsaved_cost(model))
+        opened = OpenComparison.of(run, model, epsilon)
         print_result(opened.expected_json, lambda: print_power(opened))
 
 
@@ -149,14 +125,6 @@ def print_power(opened: OpenComparison) -> None:
             ("guarantee", named(opened.query.plan.guarantee.in_words())),
             ("noise", f"1 draw of {opened.ask.n_sums} sums; {named(expected['spends'][0]['mechanism'])}"),
         ]
-    )
-
-
-def planned(path: Path, *, epsilon: float | None = None, model: Path | None = None) -> EvaluationPlan:
-    """Return an evaluation's price with its expected errors, from public files and the ledger. Charges nothing."""
-    study, folder = _read(path, model)
-    return plan_evaluation(
-        study, ledger=PrivacyLedger(Stores().ledger), model=model, epsilon=epsilon, folder=folder
     )
 
 

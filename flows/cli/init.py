@@ -13,8 +13,8 @@ import tomli_w
 import typer
 
 from dpbo.flows.cli.public_notices import check_ignored, column_uses, notices, reason_left_out
+from dpbo.flows.cli.running import check_public_here
 from dpbo.flows.cli.sensitive_init import print_sensitive, sensitive_study
-from dpbo.flows.cli.studies import check_public_here
 from dpbo.flows.cli.words import writing
 from dpbo.flows.terminal import Screen, named
 from dpbo_core.data import Preprocessing, Table, check_columns, check_target, read_header, read_table
@@ -29,14 +29,12 @@ from dpbo_core.models.scores.balanced_accuracy import BALANCED_ACCURACY
 from dpbo_core.models.scores.regression_error import ABSOLUTE_ERROR
 from dpbo_core.models.scores.roc_auc import ROC_AUC
 from dpbo_core.privacy.atomically import replace_atomically
-from dpbo_core.study import AxisSection, DataSection, PrivacySection, StudySpec
+from dpbo_core.study import DataSection, PrivacySection, StudySpec
 from dpbo_core.study.data_files import check_distinct
 from dpbo_core.study.file_schema import study_schema
 from dpbo_core.study.spec import read_study
 
-MIN_REGRESSION_VALUES = (
-    20  # different numbers, beyond which a numeric target is taken for an amount and not for classes
-)
+MIN_REGRESSION_VALUES = 20  # different numbers, beyond which a target is taken for an amount and not for classes
 UNBALANCED_RATIO = 2.0  # classes whose shares differ by more than this factor are weighted
 # Of a file in a split: they say nothing of whose data it holds.
 ROLE_WORDS = tuple("validation valid val test testing holdout hold out sensitive private data csv parquet".split())  # noqa: SIM905
@@ -119,7 +117,6 @@ def _init_sensitive(
     *,
     force: bool,
 ) -> None:
-    """Write a study that trains privately on one sensitive table, of which the header and the length are read."""
     if other is not None or target is None or "=" not in (person or "="):
         raise StudyInvalid(
             "--sensitive takes one file, its --target, and people with their number",
@@ -153,21 +150,11 @@ def study_text(
     people: tuple[str, int] | None = None,
     ignored: tuple[str, ...] = (),
 ) -> str:
-    """Return the text of a study file for two data files; of the sensitive one only the header and length are read.
+    """Return the text of a study file in `folder` for a public and a sensitive file.
 
-    Args:
-        files: the public one, and the sensitive one, of which the header and the number of records are read, no
-            record. With `people` that number is not used.
-        table: what the public one holds.
-        target: the column to predict.
-        name: of the study; where None that of its budget, which `public_name` says.
-        folder: where the study file will stand; its paths are relative to it.
-        people: the column that says whose a record is, and how many people the validation file is about, which is
-            public and so not counted; None guarantees to each record by itself.
-        ignored: columns to leave out beside those that do not serve.
-
-    Raises:
-        StudyInvalid: a file that cannot serve.
+    Of the sensitive one only the header and the number of records are read, and with `people` that number is not
+    used. `people` is the column that says whose a record is, and how many people the validation file is about,
+    which is public and so not counted.
     """
     training, validation = files
     header = read_header(validation, mode=SENSITIVE_FILE, shown_as=str(validation))
@@ -182,7 +169,12 @@ def study_text(
     no_features = [target]
     if people is not None:
         person, n_persons = people
-        check_column_of_persons(table, person, target)
+        if person not in table.columns or person == target:
+            raise StudyInvalid(
+                f"no column {person!r} can say whose a record is",
+                cause="the name is misspelt, or it is the target",
+                remedy="give --person a column that both files have",
+            )
         privacy, counted = {"person": person}, {"n_persons": n_persons}
         no_features.append(person)
     others = [column for column in table.columns if column not in no_features]
@@ -222,24 +214,21 @@ def study_text(
 def _lines(tables: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
     """Yield the lines of a study file: tables that fit in one line first, then the others, a key a line."""
     for name in ("budget", "evaluation"):
-        yield _line(name, tables[name])
+        yield _noted(name, tables[name])
     for name in ("space", "privacy"):
         for key, value in tables[name].items():
-            yield _noted(f"{name}.{_key(key)} = {_inline(value)}", LINE_NOTES.get(key))
+            yield _noted(f"{name}.{_key(key)}", value, note=key)
     for name in ("study", "data", "model"):
-        yield _noted(f"[{name}]", LINE_NOTES.get(f"[{name}]"))
+        yield _noted(f"[{name}]")
         for key, value in tables[name].items():
-            yield _line(key, value)
+            yield _noted(key, value)
 
 
-def _line(key: str, value: object) -> str:
-    return _noted(f"{key} = {_inline(value)}", LINE_NOTES.get(key))
-
-
-def _noted(text: str, note: str | None) -> str:
-    """Return a line, with its note where both fit in 80 columns, and its line break."""
-    whole = f"{text:36} # {note}"
-    return f"{text if note is None or len(whole) > FILE_WIDTH else whole}\n"
+def _noted(name: str, value: object = None, *, note: str = "") -> str:
+    """Return the line of a key, or of a table's header, with its note where both fit in 80 columns."""
+    text = name if value is None else f"{name} = {_inline(value)}"
+    whole = f"{text:36} # {LINE_NOTES.get(note or name)}"
+    return f"{text if (note or name) not in LINE_NOTES or len(whole) > FILE_WIDTH else whole}\n"
 
 
 def _inline(value: object) -> str:
@@ -268,11 +257,7 @@ def public_name(validation: Path, target: str) -> str:
 
 
 def stated_people(text: str) -> tuple[str, int]:
-    """Return the column and the number of people in the option --person; refused without a number.
-
-    Raises:
-        StudyInvalid: there is none.
-    """
+    """Return the column and the number of people in the option --person; refused without a number."""
     column, _, number = text.rpartition("=")
     if not column or not number.isdecimal():
         raise StudyInvalid(
@@ -283,26 +268,8 @@ def stated_people(text: str) -> tuple[str, int]:
     return column, int(number)
 
 
-def check_column_of_persons(table: Table, person: str, target: str) -> None:
-    """Refuse `person` as the column of persons where the table lacks it or it is the target.
-
-    Raises:
-        StudyInvalid: it is one.
-    """
-    if person not in table.columns or person == target:
-        raise StudyInvalid(
-            f"no column {person!r} can say whose a record is",
-            cause="the name is misspelt, or it is the target",
-            remedy="give --person a column that both files have",
-        )
-
-
 def _model(table: Table, target: str) -> tuple[dict[str, object], dict[str, object]]:
-    """The tables [model] and [space] that fit the target's values; refused if there are none, or too many texts.
-
-    Raises:
-        StudyInvalid: it is empty, or a text that identifies records.
-    """
+    """The tables [model] and [space] that fit the target's values; refused if there are none, or too many texts."""
     values = table.columns[target]
     classes = sorted_values(values)
     if not classes:
@@ -349,10 +316,14 @@ def print_written(
         f"[bold]{named(out)}[/] is written. Of the validation file only the header and the number of records were "
         "read; nothing was charged.\n"
     )
+    axes = {
+        name: f"from {axis.low:g} to {axis.high:g}" if axis.values is None else f"of {len(axis.values)} values"
+        for name, axis in spec.space.items()
+    }
     delta = DEFAULT_DELTA if spec.privacy.delta is None else spec.privacy.delta
     facts = [
         ("model", f"{model.estimator}, scored by {model.score}"),
-        ("searches", ", ".join(_axis_in_words(name, axis) for name, axis in spec.space.items())),
+        ("searches", ", ".join(f"{named(name)} {values}" for name, values in axes.items())),
     ]
     if data.divided is not None:
         facts = [("predicts", named(data.target_column)), *facts, ("protects", _protected(spec.privacy, data))]
@@ -386,9 +357,3 @@ def _protected(privacy: PrivacySection, data: DataSection) -> str:
     if privacy.person is None:
         return f"each of the {n} records of {file}"
     return f"the people in column {named(privacy.person)} of {file} ({n} records): at most {k} of each count"
-
-
-def _axis_in_words(name: str, axis: AxisSection) -> str:
-    if axis.values is not None:
-        return f"{named(name)} of {len(axis.values)} values"
-    return f"{named(name)} from {axis.low:g} to {axis.high:g}"

@@ -13,8 +13,7 @@ from typing import Any
 import tomli_w
 import typer
 
-from dpbo.flows.cli.running import ledger_here, ledger_path
-from dpbo.flows.cli.studies import check_public_here, feature_study
+from dpbo.flows.cli.running import check_public_here, feature_study, ledger_here, ledger_path
 from dpbo.flows.terminal import Screen, named, print_result
 from dpbo_core.errors import (
     AssumptionNotAccepted,
@@ -103,16 +102,10 @@ def plan(studies: Sequence[Path], *, every_method: bool, rehearse: bool, event: 
     def document() -> dict[str, Any]:
         from dpbo.flows.cli.evaluate import expected_json
 
-        of_report = {"score": score} if score else {}
-        evaluation = {} if report is None else {"evaluation": expected_json(report) | of_report}
-        priced = {"price": None if price is None else price.to_json()}
-        return (
-            advice.to_json()
-            | priced
-            | evaluation
-            | asked
-            | ({} if refusal is None else {"refused": refusal.message()})
-        )
+        priced: dict[str, Any] = advice.to_json() | {"price": price and price.to_json()}
+        if report is not None:
+            priced["evaluation"] = expected_json(report) | ({"score": score} if score else {})
+        return priced | asked | ({} if refusal is None else {"refused": refusal.message()})
 
     def screen() -> None:
         if every_method:
@@ -146,15 +139,14 @@ def _score_of_report(study: ResolvedStudy, figures: tuple[str, ...]) -> str:
 
 
 def _sections_asked(spec: StudySpec, folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield (section, sentence) for each query of a feature that a section of the study asks for."""
     for name, query in QUERIES.items():
         if query.expected is not None and getattr(spec, name, None) is not None:
             yield name, query.expected(spec, folder)
 
 
 def _refusal(spec: StudySpec, folder: Path, public: PublicHalf | None) -> DpboError | None:
-    """Return the error with which `dpbo tune` would refuse the study by public facts; None if it would run or
-    lacks only a cap. At most one model of each structure is trained.
+    """Return the error with which `dpbo tune` would refuse the study by public facts; None if it would run or lacks
+    only a cap.
     """
     patterns = (spec.privacy.dataset, spec.data.training_file, spec.data.validation_file)
     try:
@@ -191,7 +183,6 @@ def _next_step(
     *,
     capped: bool,
 ) -> str:
-    """Return a sentence on the command to type after the plan."""
     own = [line for line in advice.methods if line.kind == spec.method]
     verdicts: list[str] = [
         line.verdict for line in ([advice.best] if spec.method == "auto" else own) if line is not None
@@ -250,7 +241,12 @@ def _print_head(screen: Screen, spec: StudySpec, advice: Advice) -> None:
     screen.say(
         f"[bold]{named(spec.name)}[/] · edition {named(spec.edition)} · dataset {named(spec.privacy.dataset)}"
     )
-    screen.say(_files_read(spec, advice))
+    facts = [] if advice.n_public is None else [f"{advice.n_public:,} records"]
+    facts += [] if advice.positives is None else [f"{advice.positives:.1%} positive"]
+    if spec.data.bundled_name or not facts:
+        screen.say("No sensitive record was read and nothing was charged.")
+    else:
+        screen.say(f"Only the public training file's records were read ({', '.join(facts)}); nothing was charged.")
     if spec.budget is not None and spec.budget.editions is not None:
         screen.say(f"Its budget is planned for {spec.budget.editions:,} editions.")
 
@@ -304,11 +300,8 @@ def _outcome(line: MethodAdvice) -> str:
         error = "no score of its own"
     if line.regret_caption == UNKNOWN_AGREEMENT:
         return f"{error}; the distance of its choice from the best is unknown"
-    return (
-        f"a choice within {line.regret_caption.removeprefix('≤')} of the best; {error}"
-        if line.regret_caption
-        else error
-    )
+    within = line.regret_caption.removeprefix("≤")
+    return f"a choice within {within} of the best; {error}" if within else error
 
 
 def _charges(
@@ -400,11 +393,3 @@ def _print_choice(screen: Screen, spec: StudySpec, advice: Advice) -> None:
         f'[bold]{choice.kind}[/] is recommended: write method = "{choice.kind}"{settings}, or method = "auto"; '
         f'the study says "{spec.method}".'
     )
-
-
-def _files_read(spec: StudySpec, advice: Advice) -> str:
-    if spec.data.bundled_name or (advice.n_public is None and advice.positives is None):
-        return "No sensitive record was read and nothing was charged."
-    facts = [] if advice.n_public is None else [f"{advice.n_public:,} records"]
-    facts += [] if advice.positives is None else [f"{advice.positives:.1%} positive"]
-    return f"Only the public training file's records were read ({', '.join(facts)}); nothing was charged."

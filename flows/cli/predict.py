@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dpbo.flows.cli.running import own_ledger
-from dpbo.flows.cli.studies import released_study
+from dpbo.flows.cli.running import own_ledger, released_study
 from dpbo.flows.cli.words import Study, writing
 from dpbo.flows.terminal import Screen, named
 from dpbo_core.data import read_table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo.flows.stores import MLFLOW_PAGE, Stores
 from dpbo.flows.terminal import Screen, named
-from dpbo.tasks.reporting.document import NO_NUMBER, Document, Figure, Table
+from dpbo.tasks.reporting.document import NO_NUMBER, Document, Figure
 from dpbo.tasks.reporting.release_document import REPAIRED_HINT, release_document
 from dpbo.tasks.reporting.report_document import repair_document
 from dpbo_core.errors import printable
@@ -38,7 +38,14 @@ def print_document(document: Document) -> None:
         screen.say(named(document.remark))
     screen.say()
     for table in document.short_tables:
-        rows = [tuple(_cell(table, place, text) for place, text in enumerate(row)) for row in table.rows]
+        strong = table.strong
+        rows = [
+            tuple(
+                f"[bold]{named(text)}[/]" if place == strong and text != NO_NUMBER else named(text)
+                for place, text in enumerate(row)
+            )
+            for row in table.rows
+        ]
         screen.table(tuple(map(named, table.header)), rows, left=table.left, title=named(table.title))
         screen.say()
     answers, facts = (
@@ -49,10 +56,6 @@ def print_document(document: Document) -> None:
         for part in (document.answers, document.facts)
     )
     screen.facts([*answers, *((named(one.name), _drawn(screen, one)) for one in document.figures), *facts])
-
-
-def _cell(table: Table, place: int, text: str) -> str:
-    return f"[bold]{named(text)}[/]" if place == table.strong and text != NO_NUMBER else named(text)
 
 
 def _drawn(screen: Screen, figure: Figure) -> str:
@@ -93,21 +96,9 @@ def _with_path(step: str, study: str) -> str:
 
 
 def document_of(result: "StudyResult | EvaluationResult", account: Account | None, *, look: str) -> Document:
-    """Return what is shown of a search's or an evaluation's release.
-
-    Args:
-        result: the release, and whether it had been released before.
-        account: of its dataset, for the line on the budget; None leaves that line out.
-        look: where more of it is shown, such as a command or a link.
-    """
-    release = result.release
-    return release_document(
-        release,
-        replayed=result.replayed,
-        account=account,
-        look=look,
-        best=getattr(result, "best_threshold", None),
-    )
+    """Return what is shown of a search's or an evaluation's release; `look` is where more of it is shown."""
+    best = getattr(result, "best_threshold", None)
+    return release_document(result.release, replayed=result.replayed, account=account, look=look, best=best)
 
 
 def print_report(result: "EvaluationResult", tracked: "Tracked | None", account: Account) -> Document:

@@ -1,4 +1,4 @@
-"""What several commands do: find the ledger and the study, run a flow as the data's owner, serve a schedule.
+"""What several commands do: find the ledger, read the study, run a flow as the data's owner, serve a schedule.
 
 All that is heavy is imported where it is used, so that help is printed at once.
 """
@@ -7,21 +7,20 @@ import ctypes
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dpbo.flows.cli.words import seconds
-from dpbo.flows.owner import acting_as_owner
-from dpbo.flows.prefect_runtime.run_server import OWNER_UMASK, run_server
-from dpbo.flows.prefect_runtime.settings import (
+from dpbo.flows.prefect_runtime.flow_runs import (
     disable_heartbeat,
     prefect_is_configured,
     prefect_settings,
     quiet_environment,
 )
-from dpbo.flows.stores import Stores
+from dpbo.flows.prefect_runtime.run_server import OWNER_UMASK, run_server
+from dpbo.flows.stores import Stores, prepare
 from dpbo.flows.terminal import announce_stage, print_warnings
 from dpbo.tasks.policies import without_prefect
 from dpbo.tasks.reporting.mlflow_store import Tracked, shown_before
@@ -29,11 +28,14 @@ from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.address import is_read_only, team_setting
 from dpbo_core.ledger.ledger import PrivacyLedger
+from dpbo_core.privacy.named_parts import NamedParts
 from dpbo_core.privacy.release import Release
 
 if TYPE_CHECKING:
     from dpbo_core.ledger.accounts import DatasetAccount
+    from dpbo_core.ledger.sources import Source
     from dpbo_core.study import StudySpec
+    from dpbo_core.study.sections import PrivacySection
 
 STDOUT_DESCRIPTOR = 1
 GC_THRESHOLD = 10_000  # allocations between two collections, in a process that runs for months
@@ -50,10 +52,7 @@ def is_there(url: str) -> bool:
 
 def ledger_here() -> PrivacyLedger | None:
     """Return the ledger of this folder; None if there is none."""
-    if not is_there(Stores().ledger):
-        return None
-
-    return PrivacyLedger(Stores().ledger)
+    return PrivacyLedger(Stores().ledger) if is_there(Stores().ledger) else None
 
 
 def accounts_here(dataset: str | None = None) -> "tuple[DatasetAccount, ...]":
@@ -78,6 +77,81 @@ def ledger_path() -> Path:
 def mlflow_lookup(release: Release | None) -> Tracked | None:
     """Return where MLflow shows a release already, as this folder recorded it; None if that is not certain."""
     return None if release is None else shown_before(release, Stores().tracking)
+
+
+class FeatureStudy(Protocol):
+    """A study file that a feature answers whole, since it has a section that the core does not know."""
+
+    @property
+    def name(self) -> str:
+        """The study's name in the ledger."""
+
+    @property
+    def edition(self) -> str:
+        """The study's edition, a text."""
+
+    @property
+    def privacy(self) -> "PrivacySection":
+        """[privacy]: the dataset, and the price."""
+
+    def plan(self, *, rehearse: bool) -> None:
+        """Print what to expect of it."""
+
+    def tune(self, *, anyway: bool) -> None:
+        """Charge, run and print it."""
+
+
+FEATURE_SECTIONS: Mapping[str, Callable[[Mapping[str, Any], Path], FeatureStudy]] = NamedParts(
+    __name__, {}, group="dpbo.sections"
+)
+
+
+def feature_study(path: Path) -> FeatureStudy | None:
+    """Return the study in `path` where an installed feature declares one of its sections; None for all others."""
+    from dpbo_core.study.spec import study_tables
+
+    tables = study_tables(path)
+    section = next((name for name in tables if name in FEATURE_SECTIONS), None)
+    return None if section is None else FEATURE_SECTIONS[section](tables, path.parent)
+
+
+def check_public_here(sources: "Iterable[Source]") -> None:
+    """Refuse to read as public a sensitive file of this folder's ledger; nothing is refused without a ledger."""
+    ledger = ledger_here()
+    if ledger is not None:
+        from dpbo_core.study.preconditions import check_public_sources
+
+        check_public_sources(sources, ledger)
+
+
+def study_of_one_run(path: Path, *, anyway: bool = False, read: "StudySpec | None" = None) -> "StudySpec":
+    """Return the study in `path`, spent on anyway if this command says `anyway`; refused if it has fields ({date}).
+
+    `read` is that study where it was read already.
+    """
+    from dpbo.flows.private_flow import refuse_fields
+    from dpbo_core.study.spec import read_study
+
+    study = read or read_study(path)
+    refuse_fields(study)
+    return study.replace(privacy=study.privacy.replace(anyway=True)) if anyway else study
+
+
+def released_study(
+    path: Path,
+    *,
+    remedy: str = "run dpbo tune first, or change to the folder that holds mlruns",
+    anyway: bool = False,
+) -> "StudySpec":
+    """The study in `path`, refused where there is no ledger here; whether it released anything is not looked up."""
+    study = study_of_one_run(path, anyway=anyway)
+    if not is_there(Stores().ledger):
+        raise StudyInvalid(
+            f"there is no ledger here, so the study {study.name!r} has released no model yet",
+            cause="it is not tuned, or another folder's ledger was meant",
+            remedy=remedy,
+        )
+    return study
 
 
 @contextmanager
@@ -105,6 +179,8 @@ def flows_here(name: str) -> Iterator[None]:
 
     Standard output is dropped. `name` is the study's, for the line that says what is started.
     """
+    from dpbo.flows.private_flow import acting_as_owner
+
     if without_prefect():
         announce_stage(name, "running without Prefect")
         os.umask(OWNER_UMASK)
@@ -129,9 +205,7 @@ def prefect_failed(error: Exception, recorded: tuple[str, str] | None) -> Except
 
 
 def account_after(study: "StudySpec", warnings: Iterable[str]) -> Account:
-    """Return the account of the study's dataset, after printing failed publications (`warnings`) on
-    standard error.
-    """
+    """Return the account of the study's dataset, after printing failed publications (`warnings`)."""
     print_warnings(warnings)
     (account,) = own_ledger().accounts(study.privacy.dataset)
     return account
@@ -159,7 +233,5 @@ def _prepare_stores() -> None:
     os.umask(OWNER_UMASK)
     team = team_setting()
     if team is not None:
-        from dpbo.flows.team_database import prepare
-
         of_others = prefect_is_configured() and prefect_settings().api.url is not None
         prepare(team, mlflow=Stores().mlflow_tracking_uri is None, prefect=not of_others)

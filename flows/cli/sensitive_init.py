@@ -37,16 +37,7 @@ def sensitive_study(
 ) -> tuple[str, tuple[str, ...]]:
     """Return the text of a study file for one sensitive table, and the columns whose bounds are to be filled in.
 
-    Args:
-        table: the SENSITIVE file; its header and number of records are read.
-        target: the column to predict.
-        name: of the study and its dataset.
-        folder: where the study file will stand.
-        ignored: columns to leave out.
-        people: the column that says whose a record is, and the PUBLIC number of people.
-
-    Raises:
-        StudyInvalid: the header has no such target, or holds a number; it repeats no name.
+    `people` is the column that says whose a record is, and the PUBLIC number of people.
     """
     header = read_header(table, mode=SENSITIVE_FILE, shown_as=str(table))
     check_target(header.columns, target, mode=SENSITIVE_FILE)

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from dpbo.flows.cli.release_screen import document_of, print_document, print_notes, release_json
-from dpbo.flows.cli.running import ledger_here
+from dpbo.flows.cli.running import feature_study, ledger_here
 from dpbo.flows.cli.words import Explain, writing
 from dpbo.flows.terminal import print_json, print_result
 from dpbo_core.errors import StudyInvalid, suggestion
@@ -50,21 +50,26 @@ def show(
             raise StudyInvalid(
                 "several releases are summed on the screen alone", remedy="name one, or leave that out"
             )
+        from dpbo.flows.cli.verify import ledger_remark, release_of
         from dpbo.tasks.reporting.report_document import pooled_document
+        from dpbo_core.report.pooled import pool
 
-        pooled = pooled_reports(study)
+        reports = [release_of(Path(file)) for file in study]
+        for report in reports:
+            ledger_remark(report)
+        pooled = pool(reports)
         print_result(lambda: pooled, lambda: print_document(pooled_document(pooled)))
         return
     release, account = recorded_release(study[0])
     if html is not None:
         save_page(release, account, html)
     if out is not None:
-        from dpbo.tasks.reporting.receipt import write_release
+        from dpbo.tasks.reporting.release_files import write_release
 
         with writing(f"the file {str(out)!r}"):
             write_release(release, out)
     if form == "registry":
-        from dpbo.tasks.reporting.certificate_words import registry_entry
+        from dpbo.tasks.reporting.release_files import registry_entry
 
         print_json(registry_entry(release))
         return
@@ -92,29 +97,28 @@ def recorded_release(word: str) -> tuple[Release, Account]:
     matches = _matches(ledger, word)
     finished = [(item, item.release) for item in matches if item.release is not None]
     if len({(item.study, item.dataset) for item, _ in finished}) > 1:
-        raise _several(word, [item for item, _ in finished])
+        raise StudyInvalid(
+            f"{len(finished)} releases match {word!r}: {_listed([item for item, _ in finished])}",
+            cause="two datasets have studies of one name",
+            remedy=f"name one by its id: dpbo show {finished[-1][0].release_id}",
+        )
+    if not matches:
+        raise StudyInvalid(
+            f"the ledger has no release of {word!r}{suggestion(word, ledger.study_names())}",
+            cause="a misspelt name, another folder's ledger, or a study that is not tuned yet",
+            remedy="run dpbo budget to see what was released, or dpbo tune with the study",
+        )
     if not finished:
-        raise _unfinished(ledger, word, matches[-1]) if matches else _unknown(ledger, word)
+        raise _unfinished(ledger, word, matches[-1])
     item, release = finished[-1]
     (account,) = ledger.accounts(item.dataset)
     return release, account
 
 
-def pooled_reports(files: list[str]) -> dict[str, Any]:
-    """The sum of the noised tables in release.json files, one a site, as a report; whether the sites disagree."""
-    from dpbo.flows.cli.verify import ledger_remark, release_of
-    from dpbo_core.report.pooled import pool
-
-    reports = [release_of(Path(file)) for file in files]
-    for report in reports:
-        ledger_remark(report)
-    return pool(reports)
-
-
 def save_page(release: Release, account: Account, file: Path) -> None:
     """Write a release's certificate as one HTML page, with every picture that can be drawn."""
     from dpbo.tasks.reporting.pictures import save_pictures
-    from dpbo.tasks.reporting.release_page import page
+    from dpbo.tasks.reporting.release_files import page
 
     with TemporaryDirectory() as scratch:
         pictures, _ = save_pictures(release, account, Path(scratch))
@@ -126,7 +130,6 @@ def save_page(release: Release, account: Account, file: Path) -> None:
 def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:
     if not (Path(word).is_file() or word.endswith(".toml")):
         return ledger.recorded(word)
-    from dpbo.flows.cli.studies import feature_study
     from dpbo_core.study.spec import read_study
 
     spec = feature_study(Path(word)) or read_study(Path(word))
@@ -140,14 +143,6 @@ def _matches(ledger: PrivacyLedger, word: str) -> tuple[Recorded, ...]:
         f"study {spec.name!r}, edition {spec.edition!r}, is not tuned yet",
         cause=f"the ledger has other editions of it: {_listed(others)}" if others else "it has not run",
         remedy="run dpbo tune with it" + ("; or name another edition: dpbo show NAME:EDITION" if others else ""),
-    )
-
-
-def _several(word: str, matches: list[Recorded]) -> StudyInvalid:
-    return StudyInvalid(
-        f"{len(matches)} releases match {word!r}: {_listed(matches)}",
-        cause="two datasets have studies of one name",
-        remedy=f"name one by its id: dpbo show {matches[-1].release_id}",
     )
 
 
@@ -172,18 +167,8 @@ def _unfinished(ledger: PrivacyLedger, word: str, entry: Recorded) -> StudyInval
     )
 
 
-def _unknown(ledger: PrivacyLedger, word: str) -> StudyInvalid:
-    return StudyInvalid(
-        f"the ledger has no release of {word!r}{suggestion(word, ledger.study_names())}",
-        cause="a misspelt name, another folder's ledger, or a study that is not tuned yet",
-        remedy="run dpbo budget to see what was released, or dpbo tune with the study",
-    )
-
-
 def _listed(matches: tuple[Recorded, ...] | list[Recorded]) -> str:
-    newest = [
-        f"{item.study}:{item.edition} ({item.method}, {item.release_id})"
-        for item in matches[: -N_MATCHES_SHOWN - 1 : -1]
-    ]
+    shown = matches[: -N_MATCHES_SHOWN - 1 : -1]
+    newest = [f"{item.study}:{item.edition} ({item.method}, {item.release_id})" for item in shown]
     more = len(matches) - len(newest)
     return ", ".join(newest) + (f", and {more} more in dpbo budget" if more else "")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpbo.flows.cli.first_look import no_study
+from dpbo.flows.cli import no_study
 from dpbo.flows.cli.release_screen import (
     document_of,
     evaluated_json,
@@ -19,14 +19,15 @@ from dpbo.flows.cli.release_screen import (
 )
 from dpbo.flows.cli.running import (
     account_after,
+    feature_study,
     flows_here,
     mlflow_lookup,
     own_ledger,
     prefect_failed,
     serve_schedule,
+    study_of_one_run,
 )
-from dpbo.flows.cli.studies import feature_study, study_of_one_run
-from dpbo.flows.prefect_runtime.settings import quiet_environment
+from dpbo.flows.prefect_runtime.flow_runs import quiet_environment
 from dpbo.flows.private_flow import Tuned, confirm, consent
 from dpbo.flows.terminal import PRINTS_JSON, Screen, print_result
 from dpbo.tasks.reporting.document import Document
@@ -59,14 +60,17 @@ def tune(
     if own is not None:
         own.tune(anyway=anyway)
         return
-    asks = not (yes or anyway or PRINTS_JSON.get())
-    tuned, account = run(
-        study or EXAMPLE, register=register, anyway=anyway, asks=asks, new_spend=new_spend, read=read
-    )
+    path, asks = study or EXAMPLE, not (yes or anyway or PRINTS_JSON.get())
+    spec = study_of_one_run(path, anyway=anyway, read=read)
+    folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
+    quiet_environment()
+    run = Run.of(spec, QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE))
+    shown = None if register else replayed(run)
+    tuned, account = shown or _tuned(run, register=register, asks=asks, new_spend=new_spend)
 
     def screen() -> None:
         released, reported = print_tuned(tuned, account)
-        print_next(reported or released, study or EXAMPLE)
+        print_next(reported or released, path)
 
     print_result(lambda: tuned_json(tuned), screen)
 
@@ -87,39 +91,12 @@ def serve(
     serve_schedule(story, cron=cron, every=every, example="0 2 * * *")
 
 
-def run(
-    path: Path,
-    *,
-    register: bool = False,
-    anyway: bool = False,
-    asks: bool = False,
-    new_spend: bool = False,
-    read: StudySpec | None = None,
-) -> tuple[Tuned, Account]:
-    """Tune the study in `path` as a Prefect flow, charged unless it was before: the result, and the account then.
+def _tuned(run: Run, *, register: bool, asks: bool, new_spend: bool) -> tuple[Tuned, Account]:
+    """Tune a study as a Prefect flow, charged unless it was before: the result, and the account then.
 
-    What could not be published is told on standard error; the result stands.
-
-    Args:
-        path: of the study file.
-        register: register the model in MLflow.
-        anyway: spend even where the plan expects mostly noise.
-        asks: ask on the terminal, if there is one, before a first charge.
-        new_spend: spend budget again for a study that was changed after its release.
-        read: the study, if it was read.
-
-    Raises:
-        StudyChanged: its name and edition were released with other settings, and `new_spend` is not set.
-        SpendDeclined: a person answered no; nothing was charged.
+    With `asks` a person is asked before a first charge, on the terminal, if there is one. What could not be
+    published is told on standard error; the result stands.
     """
-    study = study_of_one_run(path, anyway=anyway, read=read)
-    folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
-    quiet_environment()
-    context = QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE)
-    run = Run.of(study, context)
-    replay = None if register else replayed(run)
-    if replay is not None:
-        return replay
     check_first(run.study, run.ledger, run.folder)
     price = price_of(run.study, run.ledger, run.folder)
     first = "choice" in price.parts  # or else the choice was charged before, and a refused report is a warning
@@ -127,27 +104,25 @@ def run(
         if refusal is not None:
             raise refusal
     if not price.paid:
-        agreed = consent(study, run.useless, may_ask=True) if first else context.if_useless
+        agreed = consent(run.spec, run.useless, may_ask=True) if first else run.context.if_useless
         if asks and price.refusal is None and not (first and run.useless):
             confirm(price)
-        run = run.under(replace(context, if_useless=agreed))
+        run = run.under(replace(run.context, if_useless=agreed))
     try:
-        with flows_here(study.name):
+        with flows_here(run.spec.name):
             from dpbo.flows.tune import tune_run
 
             tuned = tune_run(run, register=register)
     except Exception as error:  # noqa: BLE001  what Prefect raises is of no kind of ours
         raise prefect_failed(error, _recorded(run)) from None
-    return tuned, account_after(study, tuned.warnings)
+    return tuned, account_after(run.spec, tuned.warnings)
 
 
 def replayed(run: Run) -> tuple[Tuned, Account] | None:
-    """Return the recorded release of a study that MLflow shows already, and its dataset's account; None if there is
-    none.
+    """Return the recorded release of a study that MLflow shows already, and its dataset's account; or None.
 
-    Only the ledger is read: neither Prefect nor MLflow is loaded, and no sensitive file is opened. None is also
-    returned if the release may not be shown completely: the flow then runs as usual and publishes what is missing.
-    If the study's [evaluation] states a price, its report must be shown too.
+    Only the ledger is read: neither Prefect nor MLflow is loaded, and no sensitive file is opened. If the release,
+    or the report that the study's [evaluation] asks for, is not shown completely, the flow runs and publishes it.
     """
     study, release = run.spec, run.recorded()
     tracked = mlflow_lookup(release)

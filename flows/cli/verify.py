@@ -25,24 +25,19 @@ def verify(
         list[Path] | None,
         typer.Option(metavar="FILE", help="The owner's public keys, with which the receipt is checked too."),
     ] = None,
-    revoked: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Public keys that are revoked.")
-    ] = None,
 ) -> None:
     """Recompute a release's ε and δ from its certificate; if its ledger is here, it must contain the release."""
-    signed = "" if key is None and revoked is None else check_signature(certificate, key or (), revoked or ())
+    signed = "" if key is None else check_signature(certificate, key)
     checked = Checked.of(certificate)
     print_result(checked.to_json, lambda: print_sentence(f"OK: {checked.in_words()}{signed}"))
 
 
-def check_signature(file: Path, keys: Iterable[Path], revoked: Iterable[Path] = ()) -> str:
+def check_signature(file: Path, keys: Iterable[Path]) -> str:
     """Who signed a release, in a sentence; raises if no receipt is beside it, or no trusted key signed it."""
-    from dpbo.tasks.reporting.receipt import check_receipt, public_keys
+    from dpbo.tasks.reporting.release_files import check_receipt, public_keys
 
     text_of(file)  # that it can be read
-    dead = public_keys(revoked)
-    trusted = {name: key for name, key in public_keys(keys).items() if name not in dead}
-    return f" Signed by key {check_receipt(file, file.read_bytes(), trusted)}."
+    return f" Signed by key {check_receipt(file, file.read_bytes(), public_keys(keys))}."
 
 
 @dataclass(frozen=True)
@@ -109,10 +104,7 @@ def release_of(file: Path) -> Release:
 def ledger_remark(release: Release) -> str:
     """Return a sentence if the ledger here lost the release to an accepted older copy, or cannot be read.
 
-    It is "" if the ledger has the release, is another one, or is not here.
-
-    Raises:
-        LedgerDamaged: the ledger lost the release otherwise.
+    It is "" if the ledger has the release, is another one, or is not here; a loss otherwise is an error.
     """
     url = Stores().ledger
     try:

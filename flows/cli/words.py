@@ -1,6 +1,6 @@
-"""The words that commands take: those that several share, and those of `tune`, `serve`, `plan` and `evaluate`.
+"""The words that commands take: those that several share, and those of `tune`, `serve`, `plan`, `evaluate`, `ui`.
 
-The modules of these four are imported when the command runs. So help and a wrong option are answered before a
+The modules of these five are imported when the command runs. So help and a wrong option are answered before a
 library is loaded, and a missing file before the ledger is opened.
 """
 
@@ -240,9 +240,17 @@ def evaluate(
     )
 
 
+def ui(port: Annotated[int, typer.Option(help="The port on this machine.")] = 5000) -> None:
+    """Serve MLflow's pages of the project's store, read-only, at the link that is printed."""
+    announce_stage("MLflow", "starting its server")
+    from dpbo.flows.cli.serving import show_pages
+
+    show_pages(port)
+
+
 def _check_study(ctx: typer.Context) -> None:
     """Read the study that the command names, unless it was read already: its mistakes are answered first."""
     if ctx.obj is None:
-        from dpbo.flows.cli.first_look import look
+        from dpbo.flows.cli import look
 
         ctx.obj = look(sys.argv[1:])

@@ -26,11 +26,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO
 
-from dpbo.flows.prefect_runtime.liveness import current_flow_run
-from dpbo.flows.prefect_runtime.settings import (
+from dpbo.flows.prefect_runtime.flow_runs import (
     PREFECT_TELEMETRY,
     bypass_proxies_for_loopback,
     configured_api,
+    current_flow_run,
     prefect_home,
     prefect_settings,
 )
@@ -112,18 +112,9 @@ def answers(api: str) -> bool:
         return False
 
 
-def admits(api: str, password: str | None, key: str | None) -> bool:
-    """Return whether the server at `api` takes these credentials; True too where it does not answer."""
-    import httpx
-
-    basic = None if password is None else f"Basic {base64.b64encode(password.encode()).decode()}"
-    authorization = basic if key is None else f"Bearer {key}"
-    headers = {} if authorization is None else {"Authorization": authorization}
-    try:
-        asked = httpx.get(f"{api}/admin/version", headers=headers, timeout=5.0, trust_env=not is_local(api))
-    except httpx.HTTPError:
-        return True
-    return asked.status_code not in (401, 403)
+def credentials(auth: str) -> dict[str, str]:
+    """Return the HTTP header that carries the password `auth`, as Prefect's clients send it."""
+    return {"Authorization": f"Basic {base64.b64encode(auth.encode()).decode()}"}
 
 
 def is_local(api: str) -> bool:
@@ -268,15 +259,20 @@ def check_answers(api: str) -> None:
 
 def check_admits(api: str) -> None:
     """Refuse a configured server that does not take the credentials of Prefect's settings."""
+    import httpx
+
     ours = prefect_settings().api
-    password = None if ours.auth_string is None else ours.auth_string.get_secret_value()
-    key = None if ours.key is None else ours.key.get_secret_value()
-    if not admits(api, password, key):
-        raise DpboError(
-            f"the Prefect server at {api} asks for credentials that were not given",
-            cause="the server has a password, and this process has none or another",
-            remedy="set PREFECT_API_AUTH_STRING=USER:PASSWORD (or PREFECT_API_KEY); nothing was charged",
-        )
+    headers = {} if ours.auth_string is None else credentials(ours.auth_string.get_secret_value())
+    if ours.key is not None:
+        headers = {"Authorization": f"Bearer {ours.key.get_secret_value()}"}
+    with suppress(httpx.HTTPError):  # one that does not answer is told of elsewhere
+        asked = httpx.get(f"{api}/admin/version", headers=headers, timeout=5.0, trust_env=not is_local(api))
+        if asked.status_code in (401, 403):
+            raise DpboError(
+                f"the Prefect server at {api} asks for credentials that were not given",
+                cause="the server has a password, and this process has none or another",
+                remedy="set PREFECT_API_AUTH_STRING=USER:PASSWORD (or PREFECT_API_KEY); nothing was charged",
+            )
 
 
 @contextmanager

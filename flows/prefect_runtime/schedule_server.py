@@ -5,7 +5,6 @@ asks for a password, is reached by its own address and from its own page alone, 
 that is found is used only if it asks for a password too, and is this user's own.
 """
 
-import base64
 import os
 import secrets
 import socket
@@ -20,15 +19,16 @@ from typing import Literal
 
 from packaging.version import Version
 
+from dpbo.flows.prefect_runtime.flow_runs import configured_api, prefect_settings
 from dpbo.flows.prefect_runtime.run_server import (
     PrefectProcess,
     api_url,
     bound_socket,
     check_answers,
+    credentials,
     is_local,
     start_failure,
 )
-from dpbo.flows.prefect_runtime.settings import configured_api, prefect_settings
 from dpbo_core.errors import DpboError
 from dpbo_core.privacy.atomically import replace_atomically
 
@@ -76,11 +76,6 @@ def standing(api: str, headers: Mapping[str, str]) -> Standing:
     return "ours" if accepted else "locked"
 
 
-def credentials(auth: str) -> dict[str, str]:
-    """Return the HTTP header that carries the password `auth`, as Prefect's clients send it."""
-    return {"Authorization": f"Basic {base64.b64encode(auth.encode()).decode()}"}
-
-
 @dataclass(frozen=True)
 class ScheduleServer:
     """A Prefect server that answers: its API, what clients send (None: as is set), and the password's file."""
@@ -112,11 +107,7 @@ def loopback_server(folder: Path, *, port: int, home: Path, trust: bool = False)
 
 
 def refuse_idle_scheduler() -> None:
-    """Refuse the releases under which a server started here would make no scheduled run, without an error.
-
-    Raises:
-        DpboError: Prefect is older than 3.9, and SQLAlchemy is 2.1 or newer.
-    """
+    """Refuse the releases under which a server started here would make no scheduled run, without an error."""
     if Version(version("prefect")) < Version("3.9") and Version(version("sqlalchemy")) >= Version("2.1"):
         raise DpboError(
             "Prefect 3.8 makes no scheduled run under SQLAlchemy 2.1, and reports no error",
@@ -157,7 +148,6 @@ def _refuse_open(answer: Standing, api: str, *, trust: bool) -> None:
 
 @contextmanager
 def _lasting_server(held: socket.socket, home: Path, log: Path) -> Iterator[ScheduleServer]:
-    """Context with a server on the socket `held`, which nobody else can take, started again if it dies."""
     refuse_idle_scheduler()
     auth, file = password_in(home, int(held.getsockname()[1]), is_new=True)
     closing = threading.Event()

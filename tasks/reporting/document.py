@@ -13,12 +13,9 @@ from textwrap import TextWrapper
 
 from dpbo_core.errors import printable
 
-MARKDOWN_PATTERN = re.compile(
-    r"([\\`*_{}\[\]()>#+.!~=|-])"
-)  # what a backslash makes plain in every kind of Markdown
-ENTITY_TABLE = str.maketrans(
-    {mark: f"&#{ord(mark)};" for mark in "&<$@/"}
-)  # of some kinds, of HTML, and of addresses
+# What a backslash makes plain in every kind of Markdown; and marks of some kinds, of HTML, and of addresses.
+MARKDOWN_PATTERN = re.compile(r"([\\`*_{}\[\]()>#+.!~=|-])")
+ENTITY_TABLE = str.maketrans({mark: f"&#{ord(mark)};" for mark in "&<$@/"})
 NO_NUMBER = "–"  # instead of a number that is not stated
 NARROW_WIDTH = 0.002  # of an interval whose ends need a fourth decimal
 SUMMARY_FACTS = ("report", "guarantee", "budget")  # which a summary has beside the answers
@@ -43,8 +40,9 @@ def embedded(picture: str, run_id: str) -> str:
 
 def point_in_short(point: Mapping[str, object]) -> str:
     """Return a point of a search in a few words: its hyperparameters, numbers to three digits. Not escaped."""
-    texts = (f"{item:.3g}" if isinstance(item, float) else str(item) for item in point.values())
-    return ", ".join(f"{name} = {text}" for name, text in zip(point, texts, strict=True))
+    return ", ".join(
+        f"{name} = {item:.3g}" if isinstance(item, float) else f"{name} = {item}" for name, item in point.items()
+    )
 
 
 def in_words(item: object) -> str:
@@ -169,7 +167,18 @@ def share(value: float | None) -> str:
 
 def markdown(document: Document, *, pictures: str = "", n_tables: int | None = None) -> str:
     """Return a document in Markdown: facts, tables, what stands out of the notes, and `pictures`."""
-    return "\n\n".join(filter(None, _paragraphs(document, pictures, n_tables)))
+    facts = (*document.verdict_first, *document.facts_on_a_page)
+    paragraphs = [
+        in_markdown(document.remark),
+        "\n".join(f"* {in_markdown(fact.name)}: {_text_of(fact)}" for fact in facts),
+        f"**Next:** {in_markdown(document.next_step)}." if document.next_step else "",
+        *_tables(document.short_tables[:n_tables]),
+    ]
+    for note in document.notes:
+        if note.strong:
+            ends = dict.fromkeys((note.sentences[0], note.sentences[-1]))
+            paragraphs.append(f"**{in_markdown(note.title)}.** {in_markdown(' '.join(ends))}")
+    return "\n\n".join(filter(None, (*paragraphs, pictures)))
 
 
 def summary(document: Document) -> str:
@@ -182,20 +191,6 @@ def summary(document: Document) -> str:
     rows = (f"| {name} | {'<br>'.join(WRAPPER.wrap(text))} |" for name, text in cells if text)
     table = "\n".join((f"| | {in_markdown(document.subtitle)} |", "|---|---|", *rows))
     return "\n\n".join(filter(None, (in_markdown(document.remark), *_tables(document.short_tables[:1]), table)))
-
-
-def _paragraphs(document: Document, pictures: str, n_tables: int | None) -> Iterator[str]:
-    yield in_markdown(document.remark)
-    facts = (*document.verdict_first, *document.facts_on_a_page)
-    yield "\n".join(f"* {in_markdown(fact.name)}: {_text_of(fact)}" for fact in facts)
-    if document.next_step:
-        yield f"**Next:** {in_markdown(document.next_step)}."
-    yield from _tables(document.short_tables[:n_tables])
-    for note in document.notes:
-        if note.strong:
-            ends = dict.fromkeys((note.sentences[0], note.sentences[-1]))
-            yield f"**{in_markdown(note.title)}.** {in_markdown(' '.join(ends))}"
-    yield pictures
 
 
 def _tables(tables: tuple[Table, ...]) -> Iterator[str]:

@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
     from dpbo_core.report.repair import Repair
 
-UNDRAWN_FIGURES = (
-    "positive_share",
-    "unread_share",
-    "flagged_share",
-    "lift",
-)  # what says nothing good or bad by itself
+UNDRAWN_FIGURES = ("positive_share", "unread_share", "flagged_share", "lift")  # neither good nor bad by themselves
 GAP_FIGURES = ("recall", "precision", "flagged_share")  # of a group, from all other records
 FIRST_PANEL_SUFFIXES = ("_share", "_q05", "_q25", "_q50", "_q75", "_q90", "_q95")  # the first panel has them
 MAX_WRITTEN_CLASSES = 12  # classes of a matrix whose counts can be read
@@ -37,7 +32,12 @@ def draw_evaluation(release: Release) -> "Figure":
     value = release.value
     if COMPARED in value:
         return _difference(release)
-    panels = _panels(value) if "roc" in value else _panels_without_curves(value)
+    panels: list[Callable[[Axes, Figures], None]] = [_roc, _precision_recall]
+    if "roc" in value:
+        panels += [_reliability, _figures] if value["calibration"] else [_figures]
+    else:
+        panels = [_matrix, _metric_bars, _classes] if "classes" in value else [_histogram, _metric_bars]
+    panels += [_gaps] if value["groups"] else []
     rows = (len(panels) + 1) // 2
     figure = sheet(4.1 * rows)
     grid = figure.add_gridspec(rows, 2)
@@ -56,7 +56,6 @@ def draw_evaluation(release: Release) -> "Figure":
 
 
 def _difference(release: Release) -> "Figure":
-    """Return the figure of a comparison: the difference with both intervals, beside none."""
     difference, figure = release.value[COMPARED], sheet(2.6)
     axes = figure.subplots()
     bars = ((difference["interval"], 2, INK), (difference["noise_interval"], 6, CHOICE))
@@ -92,20 +91,15 @@ def draw_repair(repair: "Repair") -> "Figure":
     return figure
 
 
-def _panels(value: Figures) -> "list[Callable[[Axes, Figures], None]]":
-    panels: list[Callable[[Axes, Figures], None]] = [_roc, _precision_recall]
-    panels += [_reliability] if value["calibration"] else []
-    panels.append(_figures)
-    return panels + ([_gaps] if value["groups"] else [])
-
-
 def _roc(axes: "Axes", value: Figures) -> None:
     if NO_SCORE not in value:
         _curve(axes, [(point["fpr"], point["tpr"]) for point in value["roc"]])
     for row in value["confusion"]:
         recall, specificity = row["recall"], row["specificity"]
         if recall["value"] is not None and specificity["value"] is not None:
-            _cross(axes, 1.0 - specificity["value"], recall["value"], _turned(specificity), recall, _mark(row))
+            ends = specificity["noise_interval"]
+            across = {"noise_interval": ends and [1.0 - ends[1], 1.0 - ends[0]]}
+            _cross(axes, 1.0 - specificity["value"], recall["value"], across, recall, _mark(row))
     axes.plot([0, 1], [0, 1], color=NOISE, lw=0.8, ls=":")
     auc = value["metrics"]["auc"]["value"]
     axes.set(xlabel="false positive rate", ylabel="recall (true positive rate)", **SHARE_LIMITS)
@@ -166,18 +160,6 @@ def _curve(axes: "Axes", points: list[tuple[Any, Any]]) -> None:
     axes.plot([x for x, _ in drawn], [y for _, y in drawn], color=INK, lw=1.2)
 
 
-def _turned(cell: Figures) -> Figures:
-    ends = cell["noise_interval"]
-    return {"noise_interval": None if ends is None else [1.0 - ends[1], 1.0 - ends[0]]}
-
-
-def _panels_without_curves(value: Figures) -> "list[Callable[[Axes, Figures], None]]":
-    first: list[Callable[[Axes, Figures], None]] = (
-        [_matrix, _metric_bars, _classes] if "classes" in value else [_histogram, _metric_bars]
-    )
-    return first + ([_gaps] if value["groups"] else [])
-
-
 def _matrix(axes: "Axes", value: Figures) -> None:
     names = [in_picture(cell["class"]) for cell in value["classes"]]
     C = len(names)
@@ -210,18 +192,13 @@ def _histogram(axes: "Axes", value: Figures) -> None:
 
 
 def _metric_bars(axes: "Axes", value: Figures) -> None:
-    present = [
-        name
-        for name, cell in value["metrics"].items()
-        if _has_value(cell) and not name.endswith(FIRST_PANEL_SUFFIXES)
-    ]
+    drawn = {name: cell for name, cell in value["metrics"].items() if not name.endswith(FIRST_PANEL_SUFFIXES)}
+    present = [name for name, cell in drawn.items() if _has_value(cell)]
     for place, name in enumerate(reversed(present)):
         cell = value["metrics"][name]
         _bar(axes, cell, float(place), INK)
-        at = (1.02, float(place))
-        axes.annotate(
-            f"{cell['value']:.3g}", at, xycoords=("axes fraction", "data"), va="center", fontsize=8, color=INK
-        )
+        where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center"}
+        axes.annotate(f"{cell['value']:.3g}", (1.02, float(place)), fontsize=8, color=INK, **where)
     _named(axes, (name.replace("_", " ") for name in present))
     axes.set_title("Figures", fontsize=10)
 

@@ -1,14 +1,13 @@
 """The final model beside its release, and in the registry when asked."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.document import interval, score
-from dpbo.tasks.reporting.logged_numbers import score_rows
 from dpbo.tasks.reporting.mlflow_store import RELEASE_TAG, Store, open_store
 from dpbo_core.data.features import Feature, Number
 from dpbo_core.data.named_columns import NamedColumn
@@ -45,8 +44,13 @@ NEWER_NOTE = (
 REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
 
 
-def put_model(store: Store, run_id: str, release: Release, model: FinalModel, scratch: Path) -> None:
-    """Log `model` as the run's model in MLflow; where `FinalModel.save` refuses it, a tag of the run says why."""
+def put_model(
+    store: Store, run_id: str, release: Release, model: FinalModel, scratch: Path, scores: Sequence[str] = ()
+) -> None:
+    """Log `model` as the run's model in MLflow, with the run's metrics `scores`.
+
+    Where `FinalModel.save` refuses it, a tag of the run says why.
+    """
     folder = scratch / FOLDER
     try:
         data = model.save(scratch / "data")
@@ -55,26 +59,29 @@ def put_model(store: Store, run_id: str, release: Release, model: FinalModel, sc
         return
     save_served(model, data, folder)
     store.put(run_id, folder, FOLDER)
-    _log_model(store, run_id, release, folder)
+    _log_model(store, run_id, release, folder, scores)
 
 
-def _log_model(store: Store, run_id: str, release: Release, folder: Path) -> None:
+def _log_model(store: Store, run_id: str, release: Release, folder: Path, scores: Sequence[str]) -> None:
+    from mlflow.entities import Metric
+
     experiment = store.client.get_run(run_id).info.experiment_id
     models = store.client.search_logged_models([experiment], f"source_run_id = '{run_id}'", max_results=1)
     logged = models[0] if models else None
     if logged is None:
         chosen = {name: str(value) for name, value in release.value["hyperparameters"].items()}
-        logged = _created(
-            store,
-            run_id,
-            name=FOLDER,
-            tags={RELEASE_TAG: release.release_id, "dpbo.guarantee": release.guarantee.in_words()},
-            params=chosen
-            | ({"private_score": str(release.value["score"])} if release.value.get("score") is not None else {}),
-            model_type=str(release.facts.get("estimator", "")) or None,
-        )
+        if release.value.get("score") is not None:
+            chosen["private_score"] = str(release.value["score"])
+        tags = {RELEASE_TAG: release.release_id, "dpbo.guarantee": release.guarantee.in_words()}
+        kind = str(release.facts.get("estimator", "")) or None
+        logged = _created(store, run_id, name=FOLDER, tags=tags, params=chosen, model_type=kind)
     _fill(store, logged, folder)
-    _measure(store, run_id, release, logged.model_id)
+    measured = [  # of the sensitive set, of which no digest is made
+        Metric(one.key, one.value, one.timestamp, one.step, logged.model_id, release.dataset, NO_DIGEST, run_id)
+        for name in scores
+        for one in store.client.get_metric_history(run_id, name)
+    ]
+    store.client.log_batch(run_id, metrics=measured)  # the run has them, and takes none twice
 
 
 def name_datasets(store: Store, run_id: str, release: Release, model: FinalModel | None) -> None:
@@ -89,18 +96,6 @@ def name_datasets(store: Store, run_id: str, release: Release, model: FinalModel
     for name, digest, kind, context in named:
         data = Dataset(name[:MAX_DATASET_NAME], digest, kind, "{}")
         store.client.log_inputs(run_id, [DatasetInput(data, [InputTag("mlflow.data.context", context)])])
-
-
-def _measure(store: Store, run_id: str, release: Release, model_id: str) -> None:
-    """Log the run's released scores on its logged model, as of the sensitive set, of which no digest is made."""
-    from mlflow.entities import Metric
-
-    scores = [
-        Metric(one.key, one.value, one.timestamp, one.step, model_id, release.dataset, NO_DIGEST, run_id)
-        for name, *_ in score_rows(release)[:1]
-        for one in store.client.get_metric_history(run_id, name)
-    ]
-    store.client.log_batch(run_id, metrics=scores)  # the run has them, and takes none twice
 
 
 def _created(store: Store, run_id: str, **described: Any) -> Any:
@@ -168,11 +163,9 @@ def save_served(model: FinalModel, data: Path, folder: Path) -> None:
 
 @contextmanager
 def _requirements_not_compared() -> Iterator[None]:
-    """Return a context in which MLflow, in the whole process, does not compare requirements with installed
-    packages.
+    """Context in which MLflow, in the whole process, looks at no installed package: it would read each one's files.
 
-    MLflow would look at every file of every installed package, which takes longer than all else. A version of
-    MLflow without this function is left as it is.
+    A version of MLflow without this function is left as it is.
     """
     from mlflow.utils import environment
 
@@ -258,11 +251,7 @@ def _score_in_words(release: Release) -> str:
 
 
 def fetch_model(address: str, tracking_uri: str, folder: Path) -> Path:
-    """Return the folder of the model at an address of MLflow ("models:/…", "runs:/…"), copied if on a server.
-
-    Raises:
-        StudyInvalid: MLflow has none there.
-    """
+    """Return the folder of the model at an address of MLflow ("models:/…", "runs:/…"), copied if on a server."""
     from mlflow.artifacts import download_artifacts
     from mlflow.exceptions import MlflowException
 
@@ -281,7 +270,6 @@ def fetch_model(address: str, tracking_uri: str, folder: Path) -> Path:
 
 
 def _source_of(client: "MlflowClient", address: str) -> str:
-    """Return where the files of the model at an address lie: a run's, a version's or an alias's."""
     scheme, _, rest = address.partition(":/")
     if scheme == "runs":
         run_id, _, path = rest.strip("/").partition("/")

@@ -44,9 +44,7 @@ ANSWER_TIMEOUT_S = 5.0  # seconds a tracking server has for its first answer
 CREATION_TIMEOUT_S = 120.0  # seconds for which one process may wait while another makes MLflow's tables
 SILENT_REMEDY = """start it and run the same study again: it publishes, and spends nothing; dpbo show prints the
 release meanwhile"""
-CREATION_LOCK = (
-    0x6D6C666C  # "mlfl": an advisory lock of PostgreSQL's; two processes must not make the tables at once
-)
+CREATION_LOCK = 0x6D6C666C  # an advisory lock of PostgreSQL's: two processes must not make the tables at once
 KIND_TAG, MODELS_KIND = "mlflow.experimentKind", "custom_model_development"  # no page of language models
 VIEW_KEY = "dpbo"  # of the view of an experiment's runs that has columns and charts of ours
 EDITIONS_PAGE = f"#/experiments/{{}}/runs?viewStateShareKey={VIEW_KEY}&workflowType=machine_learning"
@@ -75,11 +73,7 @@ together cost less than their ε summed.
 
 SIDE_BY_SIDE = "dpbo-table"  # the section of the page that compares editions; MLflow's own are folded
 SECTIONS = (
-    (
-        SIDE_BY_SIDE,
-        "Where intervals overlap, it may be noise alone",
-        True,
-    ),
+    (SIDE_BY_SIDE, "Where intervals overlap, it may be noise alone", True),
     *((f"dpbo-{name}", name, False) for name in ("Model metrics", "budget", "score", "steps")),
 )
 GENERATED = {"deleted": False, "isGenerated": False, "isReordered": True}
@@ -205,10 +199,13 @@ def open_store(uri: str) -> Store:
 
     for name in ("alembic", "mlflow"):  # creating the store is no news
         logging.getLogger(name).setLevel(logging.WARNING)
-    root = _root(uri)
+    root = None  # a server keeps artifacts
     if uri.startswith(SQLITE):
-        create_atomically(Path(uri.removeprefix(SQLITE)), _make)
+        database = Path(uri.removeprefix(SQLITE))
+        root = root_of(database)
+        create_atomically(database, _make)
     elif uri.startswith(POSTGRESQL):
+        root = Path.cwd()
         make_patient_by_name()
         uri = named(sa.engine.make_url(uri)).render_as_string(hide_password=False)
         _make_postgresql(uri)
@@ -216,7 +213,6 @@ def open_store(uri: str) -> Store:
 
 
 def _check_answer(uri: str) -> None:
-    """Ask a tracking server once over HTTP, and refuse one that is silent for seconds; no other store is asked."""
     if not uri.startswith(("http://", "https://")):
         return
     import httpx
@@ -270,8 +266,9 @@ def own_tags() -> dict[str, str]:
 
 
 def _check_sound(database: Path) -> None:
-    """Refuse a file that is no SQLite database at once, where MLflow would try for a minute and a half."""
-    if not database.is_file():
+    if (
+        not database.is_file()
+    ):  # one that is no database is refused at once: MLflow would try for a minute and a half
         return
     with database.open("rb") as file:
         header = file.read(len(SQLITE_HEADER))
@@ -281,13 +278,6 @@ def _check_sound(database: Path) -> None:
             cause="its file is damaged, or is no database",
             remedy="look at it with dpbo doctor, or name another store (MLFLOW_TRACKING_URI)",
         )
-
-
-def _root(uri: str) -> Path | None:
-    """Return the folder where relative artifact locations start; None if a server keeps artifacts."""
-    if uri.startswith(SQLITE):
-        return root_of(Path(uri.removeprefix(SQLITE)))
-    return Path.cwd() if uri.startswith(POSTGRESQL) else None
 
 
 def root_of(database: Path) -> Path:

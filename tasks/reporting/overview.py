@@ -15,17 +15,16 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from dpbo.tasks.reporting.document import NO_NUMBER, Document, Fact, Table, end, interval, number, score
-from dpbo.tasks.reporting.logged_numbers import figures
-from dpbo.tasks.reporting.release_document import (
+from dpbo.tasks.reporting.document import NO_NUMBER, Document, Fact, Table, interval, number, score
+from dpbo.tasks.reporting.release_document import NOT_COMPARED, next_step
+from dpbo.tasks.reporting.report_document import (
     BETTER_TEXT,
-    CONSTANT_FIGURES,
     NO_BETTER_TEXT,
-    NOT_COMPARED,
-    next_step,
+    Quotable,
+    is_report,
+    quotable,
     verdict,
 )
-from dpbo.tasks.reporting.report_document import is_report, title
 from dpbo_core.ledger.accounting.account import Entry
 from dpbo_core.ledger.accounting.admission import room_text
 from dpbo_core.ledger.accounting.forecast import Forecast, account_line, alert_share, end_line, forecast
@@ -33,52 +32,14 @@ from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.certified import rounds_of
-from dpbo_core.privacy.release import Release, displayed_metric
-from dpbo_core.report import ACCURACY, BETTER, COMPARED, WORSE
+from dpbo_core.privacy.release import Release
+from dpbo_core.report import BETTER, COMPARED, WORSE
 
 YES, FIRST, NO, UNSURE, NO_VERDICT = "yes", "yes, as a first model", "no", "cannot tell", "no verdict"
 SHIP_WORDS = {BETTER_TEXT: FIRST, BETTER: YES, NO_BETTER_TEXT: NO, WORSE: NO}
 COMPARE_HINT = "dpbo evaluate STUDY.toml --against MODEL compares it with the model in use, for ε of its own"
 N_EDITIONS_SHOWN = 24  # of a trend; the newest
 TUNE_AGAIN = "dpbo tune with a new edition, which spends budget again"
-LOSSES = ("mae", "rmse")  # figures of a report of which less is better
-EVALUATION, PRIVATE_SCORE = "evaluation", "private score"
-
-
-@dataclass(frozen=True)
-class Quotable:
-    """A released number with its interval.
-
-    Attributes:
-        name: of the figure, for people.
-        value: as it is shown, in its range.
-        interval: its 90% interval, or None.
-        covers: what the interval covers: noise alone, or noise and sampling.
-        source: an evaluation or a private score.
-        edition: whose.
-        date: of its release, UTC.
-        greater_is_better: false for a loss.
-    """
-
-    name: str
-    value: float
-    interval: tuple[float, float] | None
-    covers: str
-    source: str
-    edition: str
-    date: str
-    greater_is_better: bool = True
-
-    @property
-    def quoted(self) -> str:
-        """The value, or at least what where it is at the end of its interval, beyond which no score lies."""
-        at_end = self.greater_is_better and self.interval is not None and self.value >= self.interval[1]
-        return f"{end(self.interval[0])} or more" if self.interval and at_end else score(self.value)
-
-    @property
-    def dated(self) -> str:
-        """Its date in brackets, where its edition is not named by it."""
-        return f" ({self.date})" * (self.date != self.edition)
 
 
 @dataclass(frozen=True)
@@ -189,33 +150,6 @@ def overview_document(dataset: DatasetOverview) -> Document:
     )
 
 
-def quotable(release: Release) -> Quotable | None:
-    """Return the number of a release to quote: the figure a report's verdict rests on, else the score; or None."""
-    edition, date = release.edition, release.released_at[:10]
-    if cells := dict(figures(release)):
-        own = (ACCURACY,) if release.facts.get("score") == ACCURACY else ()  # as the verdict has it
-        preferred = (*own, *CONSTANT_FIGURES, ACCURACY, *LOSSES, *cells)
-        name = next(name for name in preferred if name in cells)
-        ends, covers = cells[name]["sampling_interval"], "noise and sampling"
-        if ends is None:
-            ends, covers = cells[name]["noise_interval"], "noise alone"
-        if ends is None:  # the value is noise
-            return None
-        heading = "difference from the champion" if name == COMPARED else title(name)
-        return Quotable(
-            heading, cells[name]["value"], (ends[0], ends[1]), covers, EVALUATION, edition, date, name not in LOSSES
-        )
-    if is_report(release):
-        return None
-    metric = displayed_metric(release)
-    if metric is None:
-        return None
-    heading, ends = metric.name.replace("_", " "), metric.interval
-    return Quotable(
-        heading, metric.value, ends, "noise alone", PRIVATE_SCORE, edition, date, metric.greater_is_better
-    )
-
-
 def change(trend: Sequence[Quotable]) -> str:
     """Whether the newest number of a trend is better than the one before: only if their intervals are apart."""
     if len(trend) < 2:
@@ -242,8 +176,7 @@ def _study(name: str, entries: Sequence[Entry], recorded: dict[str, Release], ro
     newest = next(reversed(current or searches), None)
     alone = [report for report in reports if COMPARED not in report.value]  # of the model, not of a difference
     scored = alone if alone and alone[-1].released_at >= since else searches or reports
-    numbers = map(quotable, scored)
-    trend = [one for one in numbers if one is not None]
+    trend = [one for one in map(quotable, scored) if one is not None]
     quoted = trend[-1] if trend else None
     trend = [one for one in trend if quoted is not None and one.name == quoted.name][-N_EDITIONS_SHOWN:]
     alarms = tuple(
@@ -309,10 +242,9 @@ def _cost(entries: Sequence[Entry], edition: str) -> str:
 
 
 def _choice(release: Release) -> str:
-    chosen = ", ".join(
-        f"{name} = {number(item)}" for name, item in release.value.get("hyperparameters", {}).items()
-    )
-    return f"{chosen or 'no hyperparameters'}, edition {release.edition}, by {release.method}"
+    chosen = release.value.get("hyperparameters", {})
+    words = ", ".join(f"{name} = {number(item)}" for name, item in chosen.items())
+    return f"{words or 'no hyperparameters'}, edition {release.edition}, by {release.method}"
 
 
 def _remarks(

@@ -10,7 +10,8 @@ from html import escape
 from string import Template
 
 from dpbo.tasks.reporting.document import end, interval, score
-from dpbo.tasks.reporting.overview import FIRST, NO, UNSURE, YES, DatasetOverview, Quotable, StudyOverview, change
+from dpbo.tasks.reporting.overview import FIRST, NO, UNSURE, YES, DatasetOverview, StudyOverview, change
+from dpbo.tasks.reporting.report_document import Quotable
 from dpbo_core.ledger.accounting.forecast import account_line, alert_share, end_line
 
 PAGE_TEMPLATE = Template("""\

@@ -70,7 +70,10 @@ def _by_step(axes: "Axes", release: Release) -> None:
     steps, scores = [p["step"] for p in points], [p["score"] for p in points]
     scale = release.noise_of_one
     axes.errorbar(steps, scores, yerr=scale, fmt="o", color=NOISE, ecolor="#cbd2d9", ms=4)
-    _chosen(axes, release, [min(steps), max(steps)])
+    ends, (low, high) = [min(steps), max(steps)], release.value["interval"]
+    axes.fill_between(ends, low, high, color=CHOICE, alpha=0.12, lw=0)
+    axes.plot(ends, [release.value["score"]] * 2, color=CHOICE, lw=1.5, label="released score, 90% interval")
+    axes.legend(frameon=False, fontsize=8)
     top = release.facts.get("score_range", 1.0)
     axes.set(xlabel=f"step; noise can carry a draw above {top:.3g}", ylabel="private score (± one noise scale)")
     whole_numbers(axes)
@@ -78,7 +81,6 @@ def _by_step(axes: "Axes", release: Release) -> None:
 
 
 def _by_hyperparameter(axes: "Axes", release: Release) -> None:
-    """Draw scores over the choice's first numeric hyperparameter; hide the axes where none is numeric."""
     numeric = [name for name, value in release.value["hyperparameters"].items() if type(value) in (int, float)]
     if not numeric:
         axes.set_visible(False)
@@ -97,13 +99,6 @@ def _by_hyperparameter(axes: "Axes", release: Release) -> None:
     axes.set(xlabel=in_picture(name))
     axes.legend(frameon=False, fontsize=8)
     plain(axes)
-
-
-def _chosen(axes: "Axes", release: Release, ends: list[Any]) -> None:
-    low, high = release.value["interval"]
-    axes.fill_between(ends, low, high, color=CHOICE, alpha=0.12, lw=0)
-    axes.plot(ends, [release.value["score"]] * 2, color=CHOICE, lw=1.5, label="released score, 90% interval")
-    axes.legend(frameon=False, fontsize=8)
 
 
 def _one_score(axes: "Axes", release: Release) -> None:
@@ -173,7 +168,7 @@ def slice_through_choice(release: Release) -> Slice | None:
     """
     if not _drawable(release):
         return None
-    space = _space(release)
+    space = SearchSpace({name: _axis(table) for name, table in release.facts["space"].items()})
     numeric = [(name, axis) for name, axis in space.axes.items() if not isinstance(axis, Categorical)]
     if not numeric:
         return None
@@ -186,8 +181,7 @@ def slice_through_choice(release: Release) -> Slice | None:
 
 
 def _with_the_release(release: Release, space: SearchSpace, along: NDArray[np.float64]) -> Moments:
-    """Return the posterior (mean, half width) at the encoded points `along`, given the released score of the choice
-    too.
+    """Return the posterior (mean, half width) at the encoded points `along`, given the score of the choice too.
 
     μ′ = μ + (c/v₀)(f̂ − μ₀) and v′ = v − (c²/v₀)(1 − w/v₀): c is the covariance with the choice, v₀ its variance,
     f̂ its stated score, and w the variance that its interval's width implies.
@@ -230,10 +224,6 @@ def _mixture(release: Release, space: SearchSpace) -> KernelMixture:
     return average(visited, values, noise / times, np.zeros(len(visited)), prior)
 
 
-def _space(release: Release) -> SearchSpace:
-    return SearchSpace({name: _axis(table) for name, table in release.facts["space"].items()})
-
-
 def _axis(table: Any) -> Axis:
     if "values" in table:
         return Categorical(table["values"])
@@ -256,15 +246,8 @@ def draw_posterior(release: Release) -> "Figure | None":
     axes.scatter(values, [point["score"] for point in points], color=NOISE, s=14, label="one draw each")
     chosen, score, (low, high) = (release.value[key] for key in ("hyperparameters", "score", "interval"))
     beside = [[max(0.0, score - low)], [max(0.0, high - score)]]
-    axes.errorbar(
-        [chosen[cut.axis]],
-        [score],
-        beside,
-        fmt="D",
-        color=INK,
-        capsize=4,
-        label="released: quote this 90% interval",
-    )
+    label = "released: quote this 90% interval"
+    axes.errorbar([chosen[cut.axis]], [score], beside, fmt="D", color=INK, capsize=4, label=label)
     if cut.log:
         axes.set_xscale("log")
     name, noise = in_picture(cut.axis), release.score_per_unit * spread(release.spends[0])
@@ -315,6 +298,26 @@ def draw_budget(account: Account) -> "Figure | None":
     return figure
 
 
+def draw_editions(editions: list[dict[str, Any]]) -> "Figure":
+    """Return a figure of the score by edition, with its 90% interval; the constant answer's is written below it."""
+    figure = sheet(3.2)
+    axes, places = figure.subplots(), range(len(editions))
+    for place, edition in zip(places, editions, strict=True):
+        bar, dot = ("90% interval", "score") if place == 0 else ("", "")
+        if edition["low"] is not None:
+            ends = [edition["low"], edition["high"]]
+            axes.plot([place, place], ends, color=NOISE, lw=6, alpha=0.35, solid_capstyle="butt", label=bar)
+        axes.plot(place, edition["value"], "o", color=CHOICE, label=dot)
+    labels = [f"{in_picture(edition['edition'])}\n{edition['date'][:10]}" for edition in editions]
+    axes.set_xticks([*places], labels, fontsize=8)
+    axes.set(xlim=(-0.6, len(editions) - 0.4), ylabel=in_picture(editions[-1]["metric"].replace("_", " ")))
+    if (constant := editions[-1]["constant answer"]) is not None:
+        axes.set_xlabel(f"always the same answer: {constant:.4g} on the public records", fontsize=8)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=8)
+    plain(axes)
+    return figure
+
+
 def draw_noise(release: Release) -> "Figure":
     """Return a figure of the score's range beside the width that holds one draw's noise nine times in ten."""
     figure, axes = _sheet(height=2.8, left=0.22)
@@ -341,12 +344,10 @@ def noises(release: Release) -> dict[tuple[str, float], int]:
 
 
 def spread(spend: Spend) -> float:
-    """Return half the width of the interval that contains a draw with 90% probability; for a selection, its
-    scale.
-    """
+    """Return half the width of the interval that holds a draw with 90% probability; for a selection, its scale."""
     if "Laplace" in spend.mechanism:
-        return math.log(10.0) * spend.noise_scale
-    return (1.6448536269514722 if "Gaussian" in spend.mechanism else 1.0) * spend.noise_scale
+        return LAPLACE_90 * spend.noise_scale
+    return (NORMAL_90 if "Gaussian" in spend.mechanism else 1.0) * spend.noise_scale
 
 
 def _sheet(height: float = 4.2, left: float = 0.08) -> "tuple[Figure, Axes]":

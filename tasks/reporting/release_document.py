@@ -1,11 +1,13 @@
-"""The document of a release: what its screen, certificate, MLflow page and Prefect artifact show is chosen here."""
+"""The document of a release: what its screen, certificate, MLflow page and Prefect artifact show is chosen here.
+
+So are the sentences of its guarantee: what it means for a person, what it rests on, its limits and its noise.
+"""
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dpbo.tasks.reporting.certificate_words import guess, limits, meaning, noise_in_words, rests, untrained_words
 from dpbo.tasks.reporting.document import (
     NO_NUMBER,
     Document,
@@ -19,21 +21,29 @@ from dpbo.tasks.reporting.document import (
     number,
     score,
 )
-from dpbo.tasks.reporting.report_document import is_report, report_facts, report_figures, report_tables
+from dpbo.tasks.reporting.report_document import (
+    BETTER_TEXT,
+    NO_BETTER_TEXT,
+    UNSURE_TEXT,
+    is_report,
+    report_facts,
+    report_figures,
+    report_tables,
+    verdict,
+)
 from dpbo_core.ledger.accounting.account import Account
 from dpbo_core.ledger.accounting.forecast import account_line
-from dpbo_core.privacy.guarantee import PrivacyUnit
-from dpbo_core.privacy.release import (
-    ELSEWHERE,
-    LEARNED_FROM,
-    NO_SCORE,
-    PAIRS,
-    PUBLIC_SET,
-    Release,
-    displayed_metric,
+from dpbo_core.privacy.guarantee import (
+    CALLER_ASSUMPTIONS,
+    OPERATING_SYSTEM,
+    OTHER_TOOLS_NOISE,
+    NeighboringRelation,
+    PrivacyGuarantee,
+    PrivacyUnit,
 )
-from dpbo_core.report import ACCURACY, COMPARED, WORSE
+from dpbo_core.privacy.release import COUNTS, LEARNED_FROM, NO_SCORE, PAIRS, Release, displayed_metric
 from dpbo_core.report import BETTER as BETTER_THAN_CHAMPION
+from dpbo_core.report import COMPARED, WORSE
 from dpbo_core.report import UNSURE as CANNOT_TELL
 
 if TYPE_CHECKING:
@@ -63,15 +73,7 @@ BUDGET_NOTE = (
     "Every release about the same people spends from it, whoever asks. When the cap is reached, the next study is "
     "refused before any record is read. Budget is never refunded."
 )
-BETTER_TEXT = "better than always giving the same answer"
 NOT_COMPARED = "not compared with the model in use"
-NO_BETTER_TEXT = "no better than always giving the same answer"
-UNSURE_TEXT = "cannot tell whether it is better than always giving the same answer"
-CONSTANT_FIGURES = {  # figures of a report without the study's score, and what one answer to all has of each
-    "auc": ("AUC", 0.5, ""),
-    "cohen_kappa": ("Cohen's kappa", 0.0, ""),
-    "r2_public_baseline": ("R²", 0.0, f" on {PUBLIC_SET}{ELSEWHERE}"),
-}
 NEXT_STEPS = {
     BETTER_THAN_CHAMPION: "dpbo evaluate STUDY.toml --against MODEL --register makes it MLflow's champion "
     "from this same release",
@@ -90,6 +92,30 @@ NO_MODEL_HINT = "run dpbo ui to view it with its certificate"
 KEEP = "keep the champion unless you prefer the challenger for another reason"
 REPORT_HINT = "dpbo evaluate STUDY.toml --repair recalibrates the model at no further ε"
 REPAIRED_HINT = "dpbo predict STUDY.toml NEW.csv writes the model's predictions; dpbo watch monitors its score"
+EPSILON_MEANING = (
+    "{change}: the probability of anything that this release shows changes by a factor of at most "
+    "e^{epsilon:g} = {factor:.3g}{but}."
+)
+CHANGE_WORDS = {
+    NeighboringRelation.REPLACE_ONE: "Replace the data of {one} by any other, however strange",
+    NeighboringRelation.REPLACE_ONE_PERSON: (
+        "Replace all data of {one}, however many records, by those of any other or by none, however strange"
+    ),
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "Take away the data of {one}, or add any other, however strange",
+    NeighboringRelation.ZERO_OUT: "Replace the data of {one} by data that add nothing",
+    NeighboringRelation.ROW_MOVES_BY_ONE: "Move {one} by a distance of at most 1",
+}
+SCORE_LIMIT = "That the score is exact: it carries noise, and may lie outside its range."
+PUBLIC_LIMIT = "Anything about the training set, the search space or the study itself: they are taken to be public."
+PRIVATE_TRAINING_LIMIT = (
+    "Anything about the search space, the study itself, and what it states of its data (header, number of records, "
+    "labels, bounds): they are taken to be public."
+)
+GENERAL_LIMITS = (
+    "That nobody learns what holds for the whole population: a study exists to find that out.",
+    "Anything about other releases: the dataset's budget composes them, to at most the sum of their ε.",
+    "That the noise was drawn as stated: for that the curator's ledger is the record.",
+)
 
 
 def release_document(
@@ -103,24 +129,22 @@ def release_document(
 ) -> Document:
     """Return the document of a release, a search's or a report's.
 
-    Args:
-        release: the value, the guarantee and the draws.
-        replayed: whether it had been released before, and nothing was drawn now.
-        account: of the dataset, for its budget's line and the report on the choice; None where unknown.
-        look: where more of it is shown; "" for nowhere.
-        best: of a report, the best threshold for the costs that are stated now.
-        model: trained at what was chosen, if there is one; the document names what it predicts.
+    `replayed` says that nothing was drawn now, `account` what is left of the budget and which report is on the
+    choice, `look` where more is shown, `best` the best threshold for a report's stated costs, and `model` what is
+    predicted.
     """
     value, guarantee = release.value, release.guarantee
     budget = "" if account is None else account_line(account, study=release.study)
     report = "" if account is None else account.report_on(release.study, release.edition)
+    own = "" if displayed_metric(release) is None else OWN_SCORE_TEXT
     again = (
         f"released on {release.released_at[:10]}; nothing was drawn or spent this time. "
         f"For new data give the {'evaluation' if is_report(release) else 'study'} a new edition."
     )
+    earlier = ", ".join(item["edition"] for item in release.facts.get(LEARNED_FROM) or ())
     optional = (
         ("not trained", untrained_words(release) if release.facts.get("untrained") else ""),
-        ("learned from", _earlier_editions(release)),
+        ("learned from", earlier and f"the releases of editions {earlier}"),
         ("budget", budget),
         ("view", look),
     )
@@ -134,8 +158,12 @@ def release_document(
         answers=tuple(_answers(release, report)),
         figures=(*_steps(value), *report_figures(value)),
         facts=(
-            *([Fact("report", _reported(release, report))] if report else []),
-            *_other_values(value),
+            *([Fact("report", REPORTED_TEXT.format(report=shlex.quote(report)) + own)] if report else []),
+            *(
+                Fact(name.replace("_", " "), number(item) + UNIT_NOTES.get(name, ""))
+                for name, item in value.items()
+                if name not in ("score", "hyperparameters") and isinstance(item, str | int | float)
+            ),
             *report_facts(value, release.facts, best),
             Fact("guarantee", guarantee.in_words()),
             Fact("evidence", f"{guarantee.evidence.standing.value}: {guarantee.evidence.note}"),
@@ -180,11 +208,6 @@ def _answers(release: Release, report: str) -> Iterator[Fact]:
         yield Fact("same answer for all", f"{score(metric.baseline)} on {metric.baseline_set}")
 
 
-def _reported(release: Release, report: str) -> str:
-    own = "" if displayed_metric(release) is None else OWN_SCORE_TEXT
-    return REPORTED_TEXT.format(report=shlex.quote(report)) + own
-
-
 def lead_in_words(release: Release) -> str:
     """Return what the released lead of a choice says of it, the margin rounded down; "" where it says nothing."""
     lead = release.value.get("lead")
@@ -200,17 +223,6 @@ def _steps(value: Mapping[str, Any]) -> Iterator[Figure]:
     if "trajectory" in value and NO_SCORE not in value:
         points = tuple((float(point["step"]), point["score"]) for point in value["trajectory"])
         yield Figure("steps", points, ", ".join(end(y) for _, y in points), caption="their private scores")
-
-
-def _other_values(value: Mapping[str, Any]) -> Iterator[Fact]:
-    for name, item in value.items():
-        if name not in ("score", "hyperparameters") and isinstance(item, str | int | float):
-            yield Fact(name.replace("_", " "), number(item) + UNIT_NOTES.get(name, ""))
-
-
-def _earlier_editions(release: Release) -> str:
-    names = ", ".join(item["edition"] for item in release.facts.get(LEARNED_FROM) or ())
-    return f"the releases of editions {names}" if names else ""
 
 
 def _draws(release: Release) -> Table:
@@ -270,65 +282,6 @@ def _study_in_words(release: Release, model: "FinalModel | None") -> str:
     )
 
 
-def beside_constant(interval: tuple[float, float], baseline: float, *, greater_is_better: bool) -> str:
-    """Return words on whether a metric beats the best constant answer's, by its 90% interval of the noise alone."""
-    low, high = interval
-    worst, best = (low - baseline, high - baseline) if greater_is_better else (baseline - high, baseline - low)
-    if worst > 0:
-        return BETTER_TEXT
-    return NO_BETTER_TEXT if best <= 0 else UNSURE_TEXT
-
-
-def verdict(release: Release) -> tuple[str, str]:
-    """Return whether a model beats the best constant answer, and the numbers behind it; two "" where unknown.
-
-    One figure decides: the study's score, on the records themselves where a report counts them and otherwise beside
-    the public records; of a report that does not state that score AUC, kappa or R².
-    """
-    if COMPARED in release.value:
-        return release.value[COMPARED]["verdict"], ""
-    if "metrics" in release.value:
-        return _verdict_of_report(release)
-    metric = displayed_metric(release)
-    if metric is None or metric.interval is None or metric.baseline is None:
-        return "", ""
-    word = beside_constant(metric.interval, metric.baseline, greater_is_better=metric.greater_is_better)
-    return word, f" ({score(metric.baseline)} on {metric.baseline_set})"
-
-
-def _verdict_of_report(release: Release) -> tuple[str, str]:
-    metrics = release.value["metrics"]
-    if release.facts.get("score") == ACCURACY:
-        return _by_accuracy(release.value)
-    for name, (title, constant, where) in CONSTANT_FIGURES.items():
-        if name in metrics:
-            ends = metrics[name]["noise_interval"]
-            if ends is None:
-                return UNSURE_TEXT, ""
-            word = beside_constant((ends[0], ends[1]), constant, greater_is_better=True)
-            return word, f": {title} {interval(ends)}, always the same answer {constant:g}{where}"
-    return "", ""
-
-
-def _by_accuracy(report: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the verdict by a report's accuracy beside its most frequent class's share, and the numbers behind it.
-
-    Both are sums over shared cells, so treating their noises as independent gives an interval that is not too
-    narrow.
-    """
-    metrics, classes = report["metrics"], [one["records_share"] for one in report.get("classes", ())]
-    accuracy, *shares = cells = [metrics[ACCURACY], *(classes or [metrics["positive_share"]])]
-    if any(cell["noise_interval"] is None for cell in cells):
-        return UNSURE_TEXT, ""
-    values, ends = [cell["value"] for cell in shares], [cell["noise_interval"] for cell in cells]
-    constant = max(*values, 1.0 - sum(values))  # of two classes the share of one is reported
-    noise, *others = ((high - low) / 2.0 for low, high in ends)
-    gain, noise = accuracy["value"] - constant, math.hypot(noise, max(others))
-    word = beside_constant((gain - noise, gain + noise), 0.0, greater_is_better=True)
-    beside = f"accuracy {end(accuracy['value'])}, always the same answer {end(constant)} on the same records"
-    return word, f": {beside}, a difference of {interval((gain - noise, gain + noise))}"
-
-
 def next_step(release: Release, report: str = "") -> str:
     """Return what to do with the release, in a sentence without its full stop; `report`: the name of one on it."""
     value, facts = release.value, release.facts
@@ -338,13 +291,125 @@ def next_step(release: Release, report: str = "") -> str:
         return f"dpbo show {shlex.quote(report)} prints the report on the model"
     trained_privately = release.guarantee.unit is PrivacyUnit.TRAINING_RECORD  # a report may have no other records
     has_model = value.get("hyperparameters") and facts.get("estimator") != "predictions" and not trained_privately
-    otherwise = (
-        KEEP
-        if COMPARED in value
-        else REPORT_HINT
-        if "metrics" in value
-        else STUDY_HINT
-        if has_model
-        else NO_MODEL_HINT
-    )
+    otherwise = STUDY_HINT if has_model else NO_MODEL_HINT
+    if COMPARED in value or "metrics" in value:
+        otherwise = KEEP if COMPARED in value else REPORT_HINT
     return NEXT_STEPS.get(verdict(release)[0], otherwise)
+
+
+def untrained_words(release: Release) -> str:
+    """How many candidates could not be trained on the public rows, and which, up to the number that it names."""
+    listed = release.facts["untrained_candidates"]
+    points = "; ".join(", ".join(f"{name} = {in_words(item)}" for name, item in point.items()) for point in listed)
+    more = " and others" if len(listed) < release.facts["untrained"] else ""
+    return (
+        f"{release.facts['untrained']} of the candidates could not be trained and scored as one answer for "
+        f"all: {points}{more}"
+    )
+
+
+def meaning(release: Release) -> str:
+    """Return the guarantee in plain words: how much one unit's data may change the probability of any release.
+
+    At ε = ∞ it says instead that every number reveals as much as the raw one.
+    """
+    guarantee = release.guarantee
+    if guarantee.epsilon == math.inf:
+        return "Treat every number here as the raw one."
+    but = f", but for a probability of {guarantee.delta:g}" if guarantee.delta > 0.0 else ""
+    factor = math.exp(min(guarantee.epsilon, 700.0))
+    change = CHANGE_WORDS[guarantee.relation].format(one=guarantee.one_protected)
+    return EPSILON_MEANING.format(change=change, epsilon=guarantee.epsilon, factor=factor, but=but)
+
+
+def guess(release: Release) -> str:
+    """The guarantee as a bet: how often a guess between two neighbouring data sets can be right; "" at ε = ∞."""
+    guarantee = release.guarantee
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    if epsilon == math.inf:
+        return ""
+    right = 1.0 / (1.0 + math.exp(-epsilon)) + delta / (1.0 + math.exp(min(epsilon, 700.0)))
+    near = ", by a distance of at most 1" if guarantee.relation is NeighboringRelation.ROW_MOVES_BY_ONE else ""
+    return (
+        f"Of two data sets that differ in {guarantee.one_protected} alone{near}, whoever guesses which one was "
+        f"used is right in at most {100.0 * right:.3g} of 100 cases with this release in hand, and in 50 without "
+        "it."
+    )
+
+
+def limits(release: Release) -> Iterable[str]:
+    """Yield what a release does not guarantee, a sentence each."""
+    yield SCORE_LIMIT
+    private = release.guarantee.unit is PrivacyUnit.TRAINING_RECORD
+    yield PRIVATE_TRAINING_LIMIT if private else PUBLIC_LIMIT
+    if "optimism" in release.facts:
+        yield f"That its figures hold for new records: {release.facts['optimism']}."
+    yield from GENERAL_LIMITS
+
+
+def rests(release: Release) -> Iterable[str]:
+    """Yield the evidence and the assumptions on which the guarantee rests, a sentence each."""
+    guarantee = release.guarantee
+    yield f"Evidence, {guarantee.evidence.standing.value}: {guarantee.evidence.note}."
+    for name in guarantee.assumptions:
+        assumption = CALLER_ASSUMPTIONS.get(name)
+        yield f"Assumption {name}, taken on by the study's author: {assumption.statement if assumption else ''}"
+    if "score_bound" in release.facts:
+        yield f"The score is {release.facts['score_bound']}."
+    if is_report(release) and "roc" in release.value:
+        yield (
+            "A model that is repaired from this report, its probabilities and threshold, has no further price: it "
+            "follows from what is shown here and from public records."
+        )
+    if not guarantee.assumptions:
+        yield "No assumption about what the records contain."
+    earlier = release.facts.get(LEARNED_FROM)
+    if earlier:
+        names = ", ".join(item["edition"] for item in earlier)
+        yield (
+            f"Its search began with what earlier editions released ({names}): "
+            "public numbers, paid for then. Whoever is in several editions pays for each."
+        )
+    k = release.facts.get("max_records_per_person")
+    if "n_persons" in release.facts:
+        divided = "The table sums to" if "table" in release.value else "The score divides by"
+        yield (
+            f"Each person, as column {guarantee.person!r} tells them apart, counts once, by the mean of all that "
+            f"person's records; what names nobody counts nothing. {divided} "
+            f"{release.facts['n_persons']} persons, on the word of the data's owner; how many persons and records "
+            "there are is private."
+        )
+    if k is not None:
+        yield _records_of_one(guarantee, f"{k} record{'s' if k != 1 else ''}")
+
+
+def _records_of_one(guarantee: PrivacyGuarantee, at_most: str) -> str:
+    if guarantee.person is not None:
+        return (
+            f"Of each person, as column {guarantee.person!r} tells them apart, at most {at_most} count: what is "
+            "beyond that, or names nobody, keeps its place and scores a constant."
+        )
+    both = guarantee.unit is PrivacyUnit.TRAINING_RECORD
+    whole = "of the training and validation sets together" if both else "of the validation set"
+    return (
+        f"Whoever owns at most {at_most} {whole} is protected as stated; that nobody owns more is the word of the "
+        "data's owner, which nothing checks."
+    )
+
+
+def noise_in_words(release: Release) -> str:
+    """Return a release's noise, "20 draws; discrete Gaussian, scale 0.0821 on a score between 0 and 1"."""
+    top = release.facts.get("score_range")
+    draws = f"{len(release.spends)} draws" if len(release.spends) > 1 else "1 draw"
+    scored = "" if top is None or is_report(release) else f" on a score between 0 and {top:.3g}"
+    if COUNTS in release.facts and NO_SCORE in release.value:
+        scored = " of as many pairs of the two classes as halves would make"
+    if release.noise == OTHER_TOOLS_NOISE:
+        return "drawn by another tool, and not checked"
+    kinds = []
+    for mechanism in dict.fromkeys(spend.mechanism for spend in release.spends):
+        scales = [spend.noise_scale for spend in release.spends if spend.mechanism == mechanism]
+        ends = dict.fromkeys(f"{release.score_per_unit * end:.3g}" for end in (min(scales), max(scales)))
+        kinds.append(f"{mechanism}, scale {' to '.join(ends)}")
+    noise = f"{draws}; {'; '.join(kinds)}{scored}"
+    return noise if release.noise == OPERATING_SYSTEM else f"{noise}; INJECTED: NOT PRIVATE"

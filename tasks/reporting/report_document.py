@@ -1,6 +1,11 @@
-"""What the document of a report adds to a release's: tables, ROC curve, thresholds; repairs and pooled reports."""
+"""What the document of a report adds to a release's: tables, ROC curve, thresholds; repairs and pooled reports.
 
+Also the verdict that a report or a score allows, and the number to quote.
+"""
+
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpbo.tasks.reporting.document import (
@@ -9,13 +14,14 @@ from dpbo.tasks.reporting.document import (
     Fact,
     Figure,
     Table,
+    end,
     interval,
     number,
     score,
     share,
-)  # fmt: skip
-from dpbo_core.privacy.release import NO_SCORE, Release
-from dpbo_core.report import COMPARED, FOUR_COUNTS, THRESHOLD_METRICS
+)
+from dpbo_core.privacy.release import ELSEWHERE, NO_SCORE, PUBLIC_SET, Release, displayed_metric
+from dpbo_core.report import ACCURACY, COMPARED, FOUR_COUNTS, THRESHOLD_METRICS
 
 if TYPE_CHECKING:
     from dpbo_core.report.repair import Repair
@@ -44,6 +50,16 @@ READING_NOTE = (
     "noise: it contains the figure of these very {counted} in 90% of cases; and sampling: it contains the figure "
     "of all such {counted} in 90% of cases, if these were drawn independently"
 )
+BETTER_TEXT = "better than always giving the same answer"
+NO_BETTER_TEXT = "no better than always giving the same answer"
+UNSURE_TEXT = "cannot tell whether it is better than always giving the same answer"
+CONSTANT_FIGURES = {  # figures of a report without the study's score, and what one answer to all has of each
+    "auc": ("AUC", 0.5, ""),
+    "cohen_kappa": ("Cohen's kappa", 0.0, ""),
+    "r2_public_baseline": ("R²", 0.0, f" on {PUBLIC_SET}{ELSEWHERE}"),
+}
+EVALUATION, PRIVATE_SCORE = "evaluation", "private score"
+LOSSES = ("mae", "rmse")  # figures of which less is better
 PERSON_WEIGHTS = (
     "each of {n:,} counts once, whatever number of records: of c records each weighs 1/c; who is not there counts "
     "as what cannot be read"
@@ -84,12 +100,7 @@ def _of_classes(value: Figures) -> Iterator[Table]:
     rows = ((cell["class"], title(name), *_cells(cell[name])) for cell in value["classes"] for name in figures)
     short_header = ("class", "of all", "recall", NOISE, "precision", NOISE)
     short_rows = (
-        (
-            cell["class"],
-            _value(cell["records_share"]),
-            *_cells(cell["recall"])[:2],
-            *_cells(cell["precision"])[:2],
-        )
+        (cell["class"], _value(cell["records_share"]), *_cells(cell["recall"])[:2], *_cells(cell["precision"])[:2])
         for cell in value["classes"]
     )
     short = Table(short_header, tuple(short_rows))
@@ -194,7 +205,6 @@ def report_facts(value: Figures, facts: Figures, best: Figures | None = None) ->
 
 
 def _threshold(value: Figures, counted: str) -> str:
-    """The model's own threshold; the shares of `counted` (persons, records) above it, positive and unreadable."""
     own = next(row for row in value["confusion"] if row["own"])
     shares = (
         (f"of the {counted} lie above it", own["flagged_share"]),
@@ -296,3 +306,118 @@ def _cells(cell: Figures) -> tuple[str, str, str]:
 
 def _value(cell: Figures) -> str:
     return _cells(cell)[0]
+
+
+def figures(release: Release) -> list[tuple[str, Any]]:
+    """Return the name and cell of each figure of a report that has a value; of a comparison its difference."""
+    cells = release.value.get("metrics", {})
+    if (compared := release.value.get(COMPARED)) is not None:
+        cells = {COMPARED: {**compared, "sampling_interval": compared["interval"]}}
+    return [(name, figure) for name, figure in cells.items() if figure["value"] is not None]
+
+
+@dataclass(frozen=True)
+class Quotable:
+    """A released number with its interval."""
+
+    name: str  # of the figure, for people
+    value: float  # as it is shown, in its range
+    interval: tuple[float, float] | None  # 90%
+    covers: str  # what the interval covers: noise alone, or noise and sampling
+    source: str  # an evaluation or a private score
+    edition: str
+    date: str  # of its release, UTC
+    greater_is_better: bool = True
+
+    @property
+    def quoted(self) -> str:
+        """The value, or at least what where it is at the end of its interval, beyond which no score lies."""
+        at_end = self.greater_is_better and self.interval is not None and self.value >= self.interval[1]
+        return f"{end(self.interval[0])} or more" if self.interval and at_end else score(self.value)
+
+    @property
+    def dated(self) -> str:
+        """Its date in brackets, where its edition is not named by it."""
+        return f" ({self.date})" * (self.date != self.edition)
+
+
+def quotable(release: Release) -> Quotable | None:
+    """Return the number of a release to quote: the figure a report's verdict rests on, else the score; or None."""
+    edition, date = release.edition, release.released_at[:10]
+    if cells := dict(figures(release)):
+        own = (ACCURACY,) if release.facts.get("score") == ACCURACY else ()  # as the verdict has it
+        preferred = (*own, *CONSTANT_FIGURES, ACCURACY, *LOSSES, *cells)
+        name = next(name for name in preferred if name in cells)
+        ends, covers = cells[name]["sampling_interval"], "noise and sampling"
+        if ends is None:
+            ends, covers = cells[name]["noise_interval"], "noise alone"
+        if ends is None:  # the value is noise
+            return None
+        heading, value = "difference from the champion" if name == COMPARED else title(name), cells[name]["value"]
+        return Quotable(heading, value, (ends[0], ends[1]), covers, EVALUATION, edition, date, name not in LOSSES)
+    if is_report(release):
+        return None
+    metric = displayed_metric(release)
+    if metric is None:
+        return None
+    heading, better = metric.name.replace("_", " "), metric.greater_is_better
+    return Quotable(heading, metric.value, metric.interval, "noise alone", PRIVATE_SCORE, edition, date, better)
+
+
+def beside_constant(interval: tuple[float, float], baseline: float, *, greater_is_better: bool) -> str:
+    """Return words on whether a metric beats the best constant answer's, by its 90% interval of the noise alone."""
+    low, high = interval
+    worst, best = (low - baseline, high - baseline) if greater_is_better else (baseline - high, baseline - low)
+    if worst > 0:
+        return BETTER_TEXT
+    return NO_BETTER_TEXT if best <= 0 else UNSURE_TEXT
+
+
+def verdict(release: Release) -> tuple[str, str]:
+    """Return whether a model beats the best constant answer, and the numbers behind it; two "" where unknown.
+
+    One figure decides: the study's score, on the records themselves where a report counts them and otherwise beside
+    the public records; of a report that does not state that score AUC, kappa or R².
+    """
+    if COMPARED in release.value:
+        return release.value[COMPARED]["verdict"], ""
+    if "metrics" in release.value:
+        return _verdict_of_report(release)
+    metric = displayed_metric(release)
+    if metric is None or metric.interval is None or metric.baseline is None:
+        return "", ""
+    word = beside_constant(metric.interval, metric.baseline, greater_is_better=metric.greater_is_better)
+    return word, f" ({score(metric.baseline)} on {metric.baseline_set})"
+
+
+def _verdict_of_report(release: Release) -> tuple[str, str]:
+    metrics = release.value["metrics"]
+    if release.facts.get("score") == ACCURACY:
+        return _by_accuracy(release.value)
+    for name, (title, constant, where) in CONSTANT_FIGURES.items():
+        if name in metrics:
+            ends = metrics[name]["noise_interval"]
+            if ends is None:
+                return UNSURE_TEXT, ""
+            word = beside_constant((ends[0], ends[1]), constant, greater_is_better=True)
+            return word, f": {title} {interval(ends)}, always the same answer {constant:g}{where}"
+    return "", ""
+
+
+def _by_accuracy(report: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the verdict by a report's accuracy beside its most frequent class's share, and the numbers behind it.
+
+    Both are sums over shared cells, so treating their noises as independent gives an interval that is not too
+    narrow.
+    """
+    metrics, classes = report["metrics"], [one["records_share"] for one in report.get("classes", ())]
+    accuracy, *shares = cells = [metrics[ACCURACY], *(classes or [metrics["positive_share"]])]
+    if any(cell["noise_interval"] is None for cell in cells):
+        return UNSURE_TEXT, ""
+    values, ends = [cell["value"] for cell in shares], [cell["noise_interval"] for cell in cells]
+    constant = max(*values, 1.0 - sum(values))  # of two classes the share of one is reported
+    noise, *others = ((high - low) / 2.0 for low, high in ends)
+    gain, noise = accuracy["value"] - constant, math.hypot(noise, max(others))
+    word = beside_constant((gain - noise, gain + noise), 0.0, greater_is_better=True)
+    beside = f"accuracy {end(accuracy['value'])}, always the same answer {end(constant)} on the same records"
+    return word, f": {beside}, a difference of {interval((gain - noise, gain + noise))}"

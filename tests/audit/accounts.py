@@ -30,7 +30,7 @@ def team() -> Iterator[Path]:
     """A team's folder, and we in it, without the user's settings; Prefect's home is there too, and it is quiet."""
     from prefect.settings import PREFECT_HOME, temporary_settings
 
-    from dpbo.flows.prefect_runtime.settings import quiet_environment
+    from dpbo.flows.prefect_runtime.flow_runs import quiet_environment
 
     with TemporaryDirectory(prefix="dpbo-audit-") as name:
         folder = Path(name).resolve()
@@ -107,8 +107,8 @@ def operator() -> Way:
     from prefect.exceptions import CancelledRun
 
     from dpbo.flows.evaluate import evaluate_privately
+    from dpbo.flows.prefect_runtime.flow_runs import disable_heartbeat
     from dpbo.flows.prefect_runtime.run_server import run_server
-    from dpbo.flows.prefect_runtime.settings import disable_heartbeat
     from dpbo.flows.serve import STUDY_DIGEST_VARIABLE, in_environment, tune_on_schedule
     from dpbo.flows.tune import tune_privately
 

@@ -26,9 +26,9 @@ def arrived() -> dict[str, bool]:
     from test_publishing import FAILURES, delete_experiment
 
     from dpbo.flows.cli.show import recorded_release
-    from dpbo.flows.owner import owners_terminal
+    from dpbo.flows.prefect_runtime.flow_runs import disable_heartbeat
     from dpbo.flows.prefect_runtime.run_server import run_server
-    from dpbo.flows.prefect_runtime.settings import disable_heartbeat
+    from dpbo.flows.private_flow import owners_terminal
     from dpbo.flows.tune import tune_privately
     from dpbo.tasks.tuning import publish
 

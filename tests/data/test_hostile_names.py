@@ -16,9 +16,9 @@ from worlds import at_length
 from dpbo.flows.cli.release_screen import document_of, print_document
 from dpbo.flows.terminal import Screen, named, spoken
 from dpbo.tasks.reporting.document import Document, Fact, Table, in_markdown, in_picture, markdown, summary
-from dpbo.tasks.reporting.logged_numbers import metrics, params
+from dpbo.tasks.reporting.mlflow_run import metrics, params
 from dpbo.tasks.reporting.pictures import draw, draw_budget, draw_noise, draw_posterior, save_pictures
-from dpbo.tasks.reporting.release_page import page
+from dpbo.tasks.reporting.release_files import page
 from dpbo_core.errors import printable
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.release import StudyResult

@@ -13,7 +13,7 @@ from canary import forms_of_text, search
 from object_store import KEY, object_store
 from pyarrow import fs
 
-from dpbo.flows.workers.scorers import workers
+from dpbo.flows.private_flow import workers
 from dpbo_core.data import fetched as fetching
 from dpbo_core.data import read_header
 from dpbo_core.data.addresses import FolderAddress, parse_address, parse_place

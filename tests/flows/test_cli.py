@@ -13,8 +13,7 @@ import typer
 from dpbo.flows.cli.app import ALL_COMMANDS, FEATURE_COMMANDS, OWN_COMMANDS, RESULT_COMMANDS, group_of_one
 from dpbo.flows.cli.release_screen import print_next
 from dpbo.flows.cli.tune import print_tuned, tuned_json
-from dpbo.flows.owner import asked_by
-from dpbo.flows.private_flow import Tuned
+from dpbo.flows.private_flow import Tuned, asked_by
 from dpbo.flows.stores import Stores
 from dpbo.flows.terminal import print_json
 from dpbo.tasks.reporting.mlflow_store import Tracked
@@ -254,7 +253,7 @@ def test_help_names_the_commands_of_a_first_project_in_their_order_and_the_rest_
 
 
 OPTIONS_OF_ALL = ("--help", "--json", "--debug", "--plain")
-MAX_COMMANDS, MAX_OPTIONS = 15, 93
+MAX_COMMANDS, MAX_OPTIONS = 15, 90
 
 
 def options_of(command):

@@ -19,13 +19,12 @@ from of_features import installed
 from test_evaluation import in_an_interval
 from worlds import Memory, mostly_slow, problem, smooth_table, with_method
 
-from dpbo.tasks.reporting.certificate_words import guess
-from dpbo.tasks.reporting.logged_numbers import score_rows
-from dpbo.tasks.reporting.mlflow_run import find_release, log_release
+from dpbo.tasks.reporting.mlflow_run import find_release, log_release, score_rows
 from dpbo.tasks.reporting.mlflow_store import NOTE_TAG, newest_page, open_store
 from dpbo.tasks.reporting.pictures import slice_through_choice
-from dpbo.tasks.reporting.release_document import next_step, verdict
-from dpbo.tasks.reporting.release_page import page
+from dpbo.tasks.reporting.release_document import guess, next_step
+from dpbo.tasks.reporting.release_files import page
+from dpbo.tasks.reporting.report_document import verdict
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods import METHODS

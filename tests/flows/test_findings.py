@@ -19,7 +19,8 @@ def open_folder(here, monkeypatch):
         Path(name).chmod(0o755)
         monkeypatch.chdir(name)
         home = Path(name, "prefect")
-        monkeypatch.setattr(doctor, "_of_prefect", lambda: (home, home / "profiles.toml"))
+        monkeypatch.setattr(doctor, "prefect_home", lambda: home)
+        monkeypatch.setattr(doctor, "prefect_is_configured", lambda: False)
         yield Path(name)
 
 

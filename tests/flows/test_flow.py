@@ -30,15 +30,14 @@ from prefect.states import Running
 from worlds import mostly_slow, with_method
 
 from dpbo.flows.evaluate import evaluate_privately
-from dpbo.flows.owner import owners_terminal
-from dpbo.flows.prefect_runtime.liveness import crash_dead_runs, is_alive
-from dpbo.flows.prefect_runtime.settings import check_prefect_settings
+from dpbo.flows.prefect_runtime.flow_runs import check_prefect_settings, crash_dead_runs, is_alive
+from dpbo.flows.private_flow import owners_terminal
 from dpbo.flows.run_end import one_line, outcome_of
 from dpbo.flows.serve import tune_on_schedule
 from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_file, tune_privately
 from dpbo.tasks import policies, tuning
-from dpbo.tasks.reporting.receipt import new_key
+from dpbo.tasks.reporting.release_files import new_key
 from dpbo_core.errors import BudgetExceeded, Sealed, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.methods import METHODS

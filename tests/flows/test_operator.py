@@ -11,8 +11,7 @@ from test_policy_runs import folder, in_a_run, ledger, team  # noqa: F401  a fix
 from test_policy_runs import study as written  # noqa: F401  a fixture
 
 from dpbo.flows.evaluate import evaluate_privately
-from dpbo.flows.owner import owners_terminal
-from dpbo.flows.private_flow import PrivateFlow
+from dpbo.flows.private_flow import PrivateFlow, owners_terminal
 from dpbo.flows.serve import STUDY_DIGEST_VARIABLE, tune_on_schedule
 from dpbo.flows.tune import tune, tune_privately
 from dpbo_core.data.addresses import parse_address

@@ -8,8 +8,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 from prefect.utilities.callables import parameter_schema
 
-from dpbo.flows.owner import owners_terminal
-from dpbo.flows.private_flow import study_of
+from dpbo.flows.private_flow import owners_terminal, study_of
 from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo_core.errors import StudyInvalid

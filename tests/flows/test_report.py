@@ -20,13 +20,12 @@ from dpbo.tasks.reporting.overview import (
     NOT_COMPARED,
     UNSURE,
     YES,
-    Quotable,
     change,
     overview,
-    quotable,
 )
 from dpbo.tasks.reporting.overview_page import overview_page, trend_picture
-from dpbo.tasks.reporting.release_document import BETTER_TEXT, next_step
+from dpbo.tasks.reporting.release_document import next_step
+from dpbo.tasks.reporting.report_document import BETTER_TEXT, Quotable, quotable
 from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.report import BETTER, WORSE

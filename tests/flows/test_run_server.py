@@ -26,9 +26,9 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, get_curre
 from sklearn.datasets import load_breast_cancer
 from test_seconds import typed
 
-from dpbo.flows.owner import at_the_terminal, owners_terminal
+from dpbo.flows.prefect_runtime.flow_runs import check_prefect_settings, quiet_environment
 from dpbo.flows.prefect_runtime.run_server import _send_pending_records, answers, run_server
-from dpbo.flows.prefect_runtime.settings import check_prefect_settings, quiet_environment
+from dpbo.flows.private_flow import at_the_terminal, owners_terminal
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 
@@ -196,7 +196,7 @@ def test_a_command_with_task_processes_has_one_locked_server(here, tables):
 TWICE = """
 from prefect import flow, task
 from dpbo.flows.prefect_runtime.run_server import _send_pending_records, run_server
-from dpbo.flows.prefect_runtime.settings import without_heartbeat
+from dpbo.flows.prefect_runtime.flow_runs import disable_heartbeat
 from dpbo.flows.run_end import wait_until_recorded
 @task
 def work(): pass
@@ -205,7 +205,7 @@ def story():
     work()
     wait_until_recorded(1)
 for _ in range(2):
-    with run_server(), without_heartbeat():
+    with run_server(), disable_heartbeat():
         story()
 """
 
@@ -337,7 +337,7 @@ def test_without_prefect_the_same_flow_functions_run_here(here, tables, how):
 
 def test_without_prefect_a_script_of_the_owners_has_no_server(monkeypatch):
     monkeypatch.setenv("DPBO_PREFECT", "off")
-    monkeypatch.setattr("dpbo.flows.owner.run_server", None)
+    monkeypatch.setattr("dpbo.flows.private_flow.run_server", None)
     with owners_terminal():
         assert at_the_terminal()
 

@@ -257,7 +257,7 @@ def test_a_server_makes_files_for_its_owner_alone_whatever_a_scripts_umask_is(tm
 
 FOLLOWER = """
 import os, subprocess, sys, time
-code = "import sys, time; from dpbo.flows.prefect_runtime.liveness import follow; follow(sys.argv[1]);"
+code = "import sys, time; from dpbo.flows.prefect_runtime.flow_runs import follow; follow(sys.argv[1]);"
 code += " print('up', flush=True); time.sleep(600)"
 child = subprocess.Popen([sys.executable, "-c", code, sys.argv[1].format(pid=os.getpid())])
 time.sleep(600)
@@ -285,7 +285,7 @@ def test_a_run_follows_the_process_that_serves_it_and_nobody_else(starter, ends)
 
 def is_follower(pid):
     try:
-        return b"dpbo.flows.prefect_runtime.liveness" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"dpbo.flows.prefect_runtime.flow_runs" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 
@@ -296,7 +296,7 @@ def is_follower(pid):
     (".env", "prefect_logging_settings_path=evil.yml\n"),
 ])  # fmt: skip
 def test_settings_beside_a_study_are_refused(here, name, text):
-    from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
+    from dpbo.flows.prefect_runtime.flow_runs import refuse_folder_settings
 
     refuse_folder_settings(here)
     (here / "pyproject.toml").write_text("[tool.ruff]\n[project]\nname = 'x'\n")

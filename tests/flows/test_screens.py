@@ -25,8 +25,9 @@ from dpbo.tasks.reporting.document import Fact
 from dpbo.tasks.reporting.document import interval as interval_in_words
 from dpbo.tasks.reporting.mlflow_run import run_note
 from dpbo.tasks.reporting.mlflow_store import Tracked
-from dpbo.tasks.reporting.release_document import beside_constant, release_document, verdict
-from dpbo.tasks.reporting.release_page import page
+from dpbo.tasks.reporting.release_document import release_document
+from dpbo.tasks.reporting.release_files import page
+from dpbo.tasks.reporting.report_document import beside_constant, verdict
 from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.account import Account, Entry, PrivacyBudget

@@ -17,7 +17,7 @@ from test_evaluation import files, of_files
 
 from dpbo.flows.cli.evaluate import reported
 from dpbo.flows.cli.tune import print_tuned, replayed
-from dpbo.flows.prefect_runtime.settings import QUIET_SETTINGS, prefect_home, prefect_is_configured
+from dpbo.flows.prefect_runtime.flow_runs import QUIET_SETTINGS, prefect_home, prefect_is_configured
 from dpbo.flows.stores import Stores
 from dpbo.tasks.reporting.mlflow_run import find_release, log_release
 from dpbo.tasks.reporting.mlflow_store import published_in, shown_before

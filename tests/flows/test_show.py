@@ -14,7 +14,7 @@ from test_contract import VARIANTS, real
 from worlds import problem, run, smooth_table
 
 from dpbo.flows.cli import app as cli
-from dpbo.tasks.reporting.certificate_words import registry_entry
+from dpbo.tasks.reporting.release_files import registry_entry
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.charge import Charge, QueryKey

@@ -18,8 +18,15 @@ from test_workers import in_parts, public_and_sensitive
 from worlds import with_method
 
 from dpbo.flows.cli.doctor import dask_cluster
-from dpbo.flows.workers.scorers import DaskWorkers, on_cluster, workers
-from dpbo.flows.workers.standing_cluster import ADDRESS_SETTING, COMPARED_PACKAGES, problems, standing_cluster
+from dpbo.flows.private_flow import workers
+from dpbo.flows.standing_cluster import (
+    ADDRESS_SETTING,
+    COMPARED_PACKAGES,
+    DaskWorkers,
+    on_cluster,
+    problems,
+    standing_cluster,
+)
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -69,7 +76,7 @@ def test_a_certificate_that_is_missing_or_wrong_is_refused(certificate, here, mo
 
 
 def test_a_cluster_that_does_not_answer_is_one_message_before_anything_is_charged(certificate, monkeypatch, capfd):
-    monkeypatch.setattr("dpbo.flows.workers.standing_cluster.ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("dpbo.flows.standing_cluster.ANSWER_TIMEOUT_S", 0.2)
     monkeypatch.setenv(ADDRESS_SETTING, "tls://127.0.0.1:1")
     assert "nothing was charged" in str(refused("no Dask scheduler lets us in"))
     assert capfd.readouterr() == ("", "")
@@ -77,8 +84,8 @@ def test_a_cluster_that_does_not_answer_is_one_message_before_anything_is_charge
 
 @pytest.mark.parametrize("kind", installed("private_grid", "dp_hypo"))
 def test_who_hides_the_number_of_evaluations_is_not_scored_there(certificate, here, tables, monkeypatch, kind):
-    monkeypatch.setattr("dpbo.flows.workers.standing_cluster.ANSWER_TIMEOUT_S", 0.2)
-    monkeypatch.setattr("dpbo.flows.workers.scorers.is_partitioned", lambda *_: True)
+    monkeypatch.setattr("dpbo.flows.standing_cluster.ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("dpbo.flows.private_flow.is_partitioned", lambda *_: True)
     monkeypatch.setenv(ADDRESS_SETTING, "tls://127.0.0.1:1")
     spec = StudySpec.from_dict(with_method(tables, kind))
     method = resolve(spec).method
@@ -154,7 +161,7 @@ def test_settings_of_dask_that_are_not_fit_are_refused(no_routes, monkeypatch):
     ):
         with no_routes.set({setting: value}):
             assert says in problems(Cluster())[0].what
-    monkeypatch.setattr("dpbo.flows.workers.standing_cluster.processor", iter(["AVX2", "ASIMD"]).__next__)
+    monkeypatch.setattr("dpbo.flows.standing_cluster.processor", iter(["AVX2", "ASIMD"]).__next__)
     (problem,) = problems(Cluster())
     assert "another kind of processor" in problem.what
 
@@ -284,8 +291,8 @@ def test_a_cluster_of_another_user_on_other_hosts(network, spec, capfd, monkeypa
     assert continued == again.finished(None)
     assert continued[0][0] == expected[0][0]
 
-    monkeypatch.setattr("dpbo.flows.workers.scorers.LOOK", 0.5)
-    monkeypatch.setattr("dpbo.flows.workers.scorers.LOOKS", 4)
+    monkeypatch.setattr("dpbo.flows.standing_cluster.LOOK", 0.5)
+    monkeypatch.setattr("dpbo.flows.standing_cluster.LOOKS", 4)
     nobody_left = Search(spec, "nobody")
     with on_cluster(standing_cluster()) as pool:
         pool.wait()  # a worker that is stopped while it is looked at says nothing for as long
@@ -362,6 +369,6 @@ for tls in (True, False):
 print(json.dumps(said))
 """
     assert as_nobody(ask) == [0, 0]
-    monkeypatch.setattr("dpbo.flows.workers.standing_cluster.ANSWER_TIMEOUT_S", 3)
+    monkeypatch.setattr("dpbo.flows.standing_cluster.ANSWER_TIMEOUT_S", 3)
     with dask.config.set(tls(*written_certificate(network.folder, "stranger"))):
         refused("no Dask scheduler lets us in")

@@ -7,7 +7,7 @@ import sys
 import pytest
 from test_seconds import HEAVY, kept, shown  # noqa: F401  fixtures
 
-from dpbo.flows.prefect_runtime.liveness import n_alive
+from dpbo.flows.prefect_runtime.flow_runs import n_alive
 
 
 def test_an_empty_folder_says_where_to_begin(dpbo, here):

@@ -8,7 +8,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 from test_flow import flow_runs, task_runs
 
-from dpbo.flows.owner import owners_terminal
+from dpbo.flows.private_flow import owners_terminal
 from dpbo.flows.stores import Stores
 from dpbo.flows.tune import tune_privately
 from dpbo_core.models.linear.fit import LinearTrainer

@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dpbo.flows.viewer.gate import Gate, only_reads
-from dpbo.flows.viewer.serving import HostChecks
+from dpbo.flows.cli.gate import Gate, only_reads
+from dpbo.flows.cli.serving import HostChecks
 from dpbo_core.errors import DpboError
 
 PORT, TOKEN = 5055, "a-token-of-the-test"
@@ -216,7 +216,7 @@ def test_no_link_is_followed(store):
 
 
 def test_a_team_server_is_named_and_nothing_is_started(here, monkeypatch, capsys):
-    from dpbo.flows.cli.ui import ui
+    from dpbo.flows.cli.words import ui
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://mlflow.example/team/")
     ui(5000)
@@ -224,8 +224,8 @@ def test_a_team_server_is_named_and_nothing_is_started(here, monkeypatch, capsys
 
 
 def test_a_taken_port_is_a_letter(here):
+    from dpbo.flows.cli.serving import listening
     from dpbo.flows.prefect_runtime.schedule_server import owners
-    from dpbo.flows.viewer.serving import listening
 
     with listening(0) as held:
         host, port = held.getsockname()
@@ -238,7 +238,7 @@ def test_a_taken_port_is_a_letter(here):
 LEASHED = """
 import os, sys, time
 from pathlib import Path
-from dpbo.flows.viewer.leashed_process import LeashedProcess
+from dpbo.flows.cli.leashed_process import LeashedProcess
 inner = "import os, subprocess, sys, time;"
 inner += " p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
 inner += " open('pids', 'w').write(f'{os.getpid()} {p.pid}'); time.sleep(600)"

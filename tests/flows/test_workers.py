@@ -16,7 +16,8 @@ from audit.leaks import Scenario, make_world
 from canary import search
 from worlds import mostly_slow, plain, with_method
 
-from dpbo.flows.workers.scorers import from_one_width, of_one_width, workers
+from dpbo.flows.private_flow import workers
+from dpbo.flows.standing_cluster import from_one_width, of_one_width
 from dpbo_core.data.addresses import list_parts
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.mechanisms.noise import InjectedNoise

@@ -91,7 +91,7 @@ PLANTED = [
     ("tasks/tuning.py", "import dpbo.flows.tune", "features > flows > tasks > dpbo_core"),
     ("dpbo_core/errors.py", "import dpbo", "the core stays free"),
     ("flows/tune.py", "import dpbo.flows.cli.show", "the floors of flows"),
-    ("flows/owner.py", "import dpbo.flows.run_end", "the floors of flows"),
+    ("flows/private_flow.py", "import dpbo.flows.run_end", "the floors of flows"),
     ("tasks/reporting/pictures.py", "import dpbo.tasks.policies", "the floors of tasks"),
     ("tasks/reporting/document.py", "import prefect", "pictures and pages know nothing"),
     ("dpbo_core/models/integer_sums.py", "import dpbo_core.methods.problem", "the floors of dpbo_core"),

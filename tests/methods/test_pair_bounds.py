@@ -9,11 +9,11 @@ import pytest
 from worlds import Memory, PairTable, by_pairs, mostly_slow, problem, run
 
 from benchmarks.pair_intervals import SHARES, TABLE, methods_of, problem_of, simulated
-from dpbo.tasks.reporting.certificate_words import noise_in_words
-from dpbo.tasks.reporting.logged_numbers import params, score_rows
+from dpbo.tasks.reporting.mlflow_run import params, score_rows
 from dpbo.tasks.reporting.pictures import draw, draw_noise, draw_posterior
-from dpbo.tasks.reporting.release_document import next_step, release_document, verdict
-from dpbo.tasks.reporting.release_page import page
+from dpbo.tasks.reporting.release_document import next_step, noise_in_words, release_document
+from dpbo.tasks.reporting.release_files import page
+from dpbo.tasks.reporting.report_document import verdict
 from dpbo_core.mechanisms.noise import InjectedNoise, Noise
 from dpbo_core.methods.pair_bounds import NoiseTail, auc_interval, bounds_of_count, bounds_of_pairs
 from dpbo_core.methods.pair_draws import expected_interval

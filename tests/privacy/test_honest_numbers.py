@@ -12,9 +12,9 @@ from test_ledger import GUARANTEE
 from worlds import Memory, problem, run, smooth_table
 
 from dpbo.flows.cli.release_screen import print_document
-from dpbo.tasks.reporting.logged_numbers import score_rows
+from dpbo.tasks.reporting.mlflow_run import score_rows
 from dpbo.tasks.reporting.release_document import release_document
-from dpbo.tasks.reporting.release_page import page
+from dpbo.tasks.reporting.release_files import page
 from dpbo_core.mechanisms.noise import Noise, OperatingSystemNoise
 from dpbo_core.methods.kusner_gp import ExactGP, NoisyGP
 from dpbo_core.methods.lipschitz import Lipschitz

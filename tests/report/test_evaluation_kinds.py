@@ -14,7 +14,7 @@ from test_evaluation_cells import every_table
 from dpbo.flows.cli.evaluate import expected_json, print_expected
 from dpbo.flows.cli.release_screen import document_of, print_document
 from dpbo.tasks.reporting.evaluation_picture import draw_evaluation
-from dpbo.tasks.reporting.release_page import page
+from dpbo.tasks.reporting.release_files import page
 from dpbo_core import evaluate_study, plan_evaluation
 from dpbo_core.data import Preprocessing, read_table, table_of
 from dpbo_core.data.header import SENSITIVE_FILE

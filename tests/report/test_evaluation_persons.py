@@ -18,7 +18,7 @@ from test_evaluation import NOISELESS, final_model, frozen_draw, of_files
 from test_evaluation import noiseless as tuned_noiseless
 
 from dpbo.tasks.reporting.release_document import release_document
-from dpbo.tasks.reporting.release_page import page
+from dpbo.tasks.reporting.release_files import page
 from dpbo_core import PrivacyLedger, evaluate_study, plan_evaluation, run_study
 from dpbo_core.data import Preprocessing, table_of
 from dpbo_core.errors import CertificateFalse, Sealed

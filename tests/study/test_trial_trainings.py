@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import NuSVC
 
-from dpbo.tasks.reporting.certificate_words import untrained_words
+from dpbo.tasks.reporting.release_document import untrained_words
 from dpbo_core import PrivacyLedger, PrivateSearch, Real, StudySpec, run_study
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.study.precomputed import PublicWork

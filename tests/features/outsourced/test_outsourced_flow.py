@@ -16,7 +16,7 @@ from test_flow import flow_runs, logs, task_runs
 from dpbo.features.outsourced import flow as outsource
 from dpbo.features.outsourced.box import REPLACE, Outsourced
 from dpbo.features.outsourced.curator import Publication
-from dpbo.flows.owner import owners_terminal
+from dpbo.flows.private_flow import owners_terminal
 from dpbo_core.errors import BudgetRefused, DpboError
 
 pytestmark = pytest.mark.usefixtures("prefect_server")

@@ -49,8 +49,8 @@ def intrusion_row(team):
     """How many workers count the evaluations of the method that hides them."""
     from test_dp_hypo import study
 
-    from dpbo.flows.workers.scorers import workers
-    from dpbo.flows.workers.standing_cluster import ADDRESS_SETTING
+    from dpbo.flows.private_flow import workers
+    from dpbo.flows.standing_cluster import ADDRESS_SETTING
 
     with team() as folder, patch.dict(os.environ, {ADDRESS_SETTING: "tls://127.0.0.1:1"}):
         spec = StudySpec.from_dict(study(folder))

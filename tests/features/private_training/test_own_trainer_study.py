@@ -9,7 +9,7 @@ from own_trainers import records
 from test_own_trainer import in_this_process
 
 from dpbo.features.private_training.trial_study import TrialStudy
-from dpbo.flows.cli.studies import feature_study
+from dpbo.flows.cli.running import feature_study
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.study.spec import read_study
 

@@ -18,25 +18,23 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
+import uvicorn
 
+from dpbo.flows.cli.gate import TOKEN_PARAMETER, Gate
+from dpbo.flows.cli.leashed_process import LeashedProcess
+from dpbo.flows.cli.running import is_there
 from dpbo.flows.prefect_runtime.run_server import LOOPBACK_HOST, bound_socket
-from dpbo.flows.viewer.gate import TOKEN_PARAMETER, Gate
-from dpbo.flows.viewer.leashed_process import LeashedProcess
-from dpbo.tasks.reporting.mlflow_store import ARTIFACT_FOLDER, MLFLOW_TELEMETRY, Store, newest_page
+from dpbo.flows.stores import Stores
+from dpbo.tasks.reporting.mlflow_store import ARTIFACT_FOLDER, MLFLOW_TELEMETRY, Store, newest_page, open_store
 from dpbo_core.errors import DpboError
-
-if TYPE_CHECKING:
-    import uvicorn
 
 ANSWER_TIMEOUT_S = 120.0  # seconds MLflow's server may take to answer
 POLL_INTERVAL_S = 0.2
 MAX_SOCKET_PATH = 90  # characters of a socket's name; the system allows about a hundred
-STORE_VARIABLE = (
-    "MLFLOW_BACKEND_STORE_URI"  # not among the command's words, which everybody can read: it may hold a password
-)
+STORE_VARIABLE = "MLFLOW_BACKEND_STORE_URI"  # no word of the command, which everybody reads: it may have a password
 NO_JOBS_SETTING = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # they run what a request names
 REFUSAL_BODY = b"Only by this server's own address, and from its own pages.\n"
 Scope = MutableMapping[str, Any]
@@ -46,10 +44,29 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
+def show_pages(port: int) -> None:
+    """Serve MLflow's pages of this folder's store until stopped, or name the server that shows them already."""
+    stores = Stores()
+    if stores.tracking.startswith(("http://", "https://")):
+        sys.stdout.write(f"MLflow, at the server of MLFLOW_TRACKING_URI: {stores.mlflow_page}\n")
+        return
+    if not is_there(stores.tracking):
+        raise DpboError(
+            "there is no release to show yet", cause="no study has run here", remedy="run dpbo tune first"
+        )
+    if stores.mlflow_tracking_uri is None:
+        stores.make_folder()
+    store = open_store(stores.tracking)
+    if store.root is None:
+        raise DpboError(
+            "MLFLOW_TRACKING_URI names no store that can be shown here",
+            remedy="open its own page, or name a server (https://…), sqlite:/// or postgresql://",
+        )
+    show(store, base=store.root.resolve(), port=port)
+
+
 def show(store: Store, *, base: Path, port: int) -> None:
     """Serve the store's pages until stopped, and print the one link that opens them."""
-    import uvicorn
-
     token = secrets.token_urlsafe(32)
     for how in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(how, lambda *_: sys.exit(0))  # in good order, whenever it comes
@@ -66,13 +83,13 @@ def show(store: Store, *, base: Path, port: int) -> None:
         config = uvicorn.Config(
             HostChecks(gate, port), log_level="critical", lifespan="off", access_log=False, server_header=False
         )
+
+        async def until_stopped() -> None:
+            async with server:
+                await uvicorn.Server(config).serve(sockets=[listener])
+
         with suppress(KeyboardInterrupt):
-            asyncio.run(_until_stopped(uvicorn.Server(config), listener, server))
-
-
-async def _until_stopped(page: "uvicorn.Server", listener: socket.socket, server: httpx.AsyncClient) -> None:
-    async with server:
-        await page.serve(sockets=[listener])
+            asyncio.run(until_stopped())
 
 
 @contextmanager
@@ -147,19 +164,15 @@ def origins(port: int) -> tuple[str, ...]:
     return tuple(f"http://{name}" for name in names(port))
 
 
-def page_policy(port: int) -> bytes:
-    """Return a Content-Security-Policy under which a page reaches this server and nobody else."""
-    ours = " ".join((*origins(port), *(f"ws://{name}" for name in names(port))))
-    return f"default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob: {ours}; frame-ancestors 'self'".encode()
-
-
 class HostChecks:
     """Middleware: 403 for another `Host`, another `Origin`, or a fetch that the browser says began elsewhere."""
 
     def __init__(self, app: App, port: int) -> None:
         self._app = app
+        ours = " ".join((*origins(port), *(f"ws://{name}" for name in names(port))))  # a page reaches nobody else
+        policy = f"default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob: {ours}; frame-ancestors 'self'"
         self._strict = (
-            (b"content-security-policy", page_policy(port)),
+            (b"content-security-policy", policy.encode()),
             (b"x-content-type-options", b"nosniff"),
             (b"x-frame-options", b"SAMEORIGIN"),
             (b"referrer-policy", b"no-referrer"),

@@ -1,6 +1,6 @@
 """A command that does not outlive whoever started it, however that one ends: SIGTERM, SIGKILL, a crash.
 
-    python flows/viewer/leashed_process.py COMMAND…      its standard input is the leash
+    python flows/cli/leashed_process.py COMMAND…      its standard input is the leash
 
 The starter holds the other end of a pipe. When that end closes, as the operating system sees to, the command's
 whole process group is asked to stop, then made to. This file runs by itself, with the standard library alone.
@@ -23,16 +23,8 @@ LEASH_TIMEOUT_S = 10.0  # seconds that the leash itself may take on a busy machi
 class LeashedProcess:
     """A running command that ends, with its descendants, when this process does."""
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        log: IO[bytes] | int,
-        env: Mapping[str, str],
-        cwd: Path,
-        fd: int | None = None,
-    ) -> None:
-        """Start `command` in `cwd` with the open file `fd`; its output goes to `log`."""
+    def __init__(self, command: Sequence[str], *, log: IO[bytes] | int, env: Mapping[str, str], cwd: Path) -> None:
+        """Start `command` in `cwd`; its output goes to `log`."""
         self._process = subprocess.Popen(  # noqa: S603  our own interpreter
             [sys.executable, "-I", "-S", __file__, *command],
             stdin=subprocess.PIPE,
@@ -40,7 +32,6 @@ class LeashedProcess:
             stderr=log,
             env=dict(env),
             cwd=cwd,
-            pass_fds=() if fd is None else (fd,),
             start_new_session=True,
         )
 

@@ -68,10 +68,7 @@ PIECE_BYTES = 2**16
 
 
 class Gate:
-    """An ASGI application that passes reading requests on to MLflow's server.
-
-    Artifacts lie below `base`/mlruns/artifacts.
-    """
+    """An ASGI application that passes reading requests on to MLflow's server, and reads `artifacts` itself."""
 
     def __init__(self, server: httpx.AsyncClient, *, base: Path, artifacts: Path, port: int, token: str) -> None:
         self._server, self._base, self._artifacts = server, base, artifacts
@@ -99,8 +96,12 @@ class Gate:
             return await self._artifact(path, dict(request.query_params))
         if (method, path) == ("GET", GATEWAY_PATH):
             return JSONResponse({"endpoints": []})  # as MLflow without a gateway; with one it would ask that
-        body = await _body(request)
-        if body is None or not passes(method, path, body):
+        body = b""
+        async for piece in request.stream():
+            body += piece
+            if len(body) > MAX_REQUEST_BYTES:
+                break
+        if not passes(method, path, body):
             return refusal("these pages only read")
         return await self._from_mlflow(method, path, query, body if method == "POST" else b"", request.headers)
 
@@ -131,28 +132,21 @@ class Gate:
         return Response(raw, media_type=kind, headers={"Content-Disposition": "attachment"})
 
     async def _location(self, path: str, words: Mapping[str, str]) -> str:
-        """Return where MLflow stores the artifacts of a run or registered model; raises NotOurs if that is
-        unknown.
-        """
+        what, inside = "runs/get", ["run", "info", "artifact_uri"]
+        asked = {"run_id": words.get("run_id") or words.get("run_uuid") or ""}
         if path == FILE_PATHS[1]:
-            version = {"name": words.get("name", ""), "version": words.get("version", "")}
-            document = await self._record("model-versions/get", version)
-            location = document.get("model_version", {}).get("source")
-        else:
-            run = words.get("run_id") or words.get("run_uuid") or ""
-            document = await self._record("runs/get", {"run_id": run})
-            location = document.get("run", {}).get("info", {}).get("artifact_uri")
+            what, inside = "model-versions/get", ["model_version", "source"]
+            asked = {name: words.get(name, "") for name in ("name", "version")}
+        try:
+            answer = await self._server.get(f"/api/2.0/mlflow/{what}", params=asked)
+            location: Any = answer.json() if answer.status_code == 200 else None
+            for name in inside:
+                location = location[name]
+        except (httpx.HTTPError, ValueError, LookupError, TypeError):
+            location = None
         if not isinstance(location, str):
             raise ForeignItem
         return location
-
-    async def _record(self, what: str, words: Mapping[str, str]) -> dict[str, Any]:
-        try:
-            answer = await self._server.get(f"/api/2.0/mlflow/{what}", params=dict(words))
-            document = answer.json() if answer.status_code == 200 else {}
-        except (httpx.HTTPError, ValueError):
-            document = {}
-        return document if isinstance(document, dict) else {}
 
     async def _from_mlflow(
         self, method: str, path: str, query: str, body: bytes, headers: Mapping[str, str]
@@ -169,33 +163,15 @@ class Gate:
             for name in RETURNED_HEADERS[: 1 if whole else None]
             if name in answer.headers
         }
-        if whole:
-            return Response(unfolded(answer.content), answer.status_code, back | {"cache-control": "no-store"})
+        if whole:  # MLflow folds a description to 100 pixels, and opens a chat, whose requests are refused here
+            page = answer.content.replace(HEAD_END, STYLE_SHEET + HEAD_END, 1)
+            return Response(page, answer.status_code, back | {"cache-control": "no-store"})
         return Response(answer.content, answer.status_code, back)
-
-
-async def _body(request: Request) -> bytes | None:
-    pieces, length = [], 0
-    async for piece in request.stream():
-        length += len(piece)
-        if length > MAX_REQUEST_BYTES:
-            return None
-        pieces.append(piece)
-    return b"".join(pieces)
 
 
 def refusal(why: str, status: int = 403) -> Response:
     """Return a refusing response in the form of MLflow's own errors."""
     return JSONResponse({"error_code": "PERMISSION_DENIED", "message": why}, status)
-
-
-def unfolded(page: bytes) -> bytes:
-    """Return MLflow's first page with a style that shows descriptions in full and hides the chat.
-
-    MLflow folds a description to 100 pixels, and opens a panel for a language model, whose requests are refused
-    here. If MLflow renames these parts, the page stays as it is.
-    """
-    return page.replace(HEAD_END, STYLE_SHEET + HEAD_END, 1)
 
 
 def passes(method: str, path: str, body: bytes) -> bool:
