@@ -337,11 +337,15 @@ def workers(
             with on_cluster(cluster) as joined:
                 yield joined
             return
+    files = study.data.divided
+    n_processes = (files and files.workers) or 1
+    if n_processes == 1:
+        yield None
+        return
     from dpbo_core.models.scoring.processes import Processes
 
-    files = study.data.divided
-    with closing(Processes((files and files.workers) or 1)) as own:
-        yield own if own.n_processes > 1 else None
+    with closing(Processes(n_processes)) as own:
+        yield own
 
 
 class Warnings:

@@ -29,6 +29,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from dpbo.flows.stores import DASK_SETTING
 from dpbo_core.data.addresses import ObjectAddress, Part
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.models.scoring.partitioned import Answer, CachingWork, PartAnswer, PartCache, PartWork
@@ -39,7 +40,6 @@ from dpbo_core.study.spec import read_study
 if TYPE_CHECKING:
     from distributed.security import Security
 
-ADDRESS_SETTING = "DPBO_DASK"
 MEMORY_ATTRIBUTE = "_dpbo_kept_parts"  # a worker's attribute
 ANSWER_TIMEOUT_S = 8  # for its scheduler's answer
 CLIENT_SETTINGS: dict[str, Any] = {
@@ -133,7 +133,7 @@ def _close_client(client: Any) -> None:
 
 def standing_cluster() -> StandingCluster | None:
     """The cluster that DPBO_DASK names, None if none; refused unless a tls:// address. Nothing is connected."""
-    address = os.environ.get(ADDRESS_SETTING, "")
+    address = os.environ.get(DASK_SETTING, "")
     if not address:
         return None
     try:
@@ -143,14 +143,14 @@ def standing_cluster() -> StandingCluster | None:
         complete = False
     if not complete or where.path or where.username:
         raise StudyInvalid(
-            f"{ADDRESS_SETTING} = {address!r} is no tls:// address of a host and port",
+            f"{DASK_SETTING} = {address!r} is no tls:// address of a host and port",
             cause="without TLS whoever is on the wire reads exact sums, and who reaches it runs code on workers",
-            remedy=f"give {ADDRESS_SETTING} as tls://HOST:PORT, or unset it",
+            remedy=f"give {DASK_SETTING} as tls://HOST:PORT, or unset it",
         )
     if find_spec("distributed") is None:
         raise StudyInvalid(
-            f"{ADDRESS_SETTING} names a cluster, and Dask is not installed",
-            remedy=f"pip install 'dpbo[dask]', or unset {ADDRESS_SETTING}",
+            f"{DASK_SETTING} names a cluster, and Dask is not installed",
+            remedy=f"pip install 'dpbo[dask]', or unset {DASK_SETTING}",
         )
     return StandingCluster(address)
 

@@ -35,6 +35,7 @@ from dpbo_core.ledger.address import (
 
 STORES_FOLDER = STATE_FOLDER
 MLFLOW_PAGE = "http://127.0.0.1:5000"
+DASK_SETTING = "DPBO_DASK"  # the address of a Dask cluster that others run
 PREFECT_SETTING = "PREFECT_API_DATABASE_CONNECTION_URL"
 CREATION_LOCK = 0x6470626E  # an advisory lock: two processes must not make the same tables at once
 

@@ -6,6 +6,7 @@ of them writes something of the run where others can read it.
 
 import os
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dpbo_core.errors import BudgetRefused, DpboError
@@ -25,6 +26,36 @@ def without_prefect() -> bool:
     return os.environ.get(PREFECT_USE, "") == "off"
 
 
+@cache
+def prefect_classes() -> tuple[Any, Any]:
+    """Return Prefect's task and serializer as private runs need them; Prefect is imported here."""
+    from prefect import Task
+    from prefect.context import FlowRunContext
+    from prefect.serializers import Serializer
+
+    class PrivateTask(Task[..., Any]):
+        """A Prefect task that is the plain function outside of a flow run, as where a flow's own is called."""
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """Run the task in the current flow run, or call its function where there is none."""
+            return self.fn(*args, **kwargs) if FlowRunContext.get() is None else super().__call__(*args, **kwargs)
+
+    class EmptySerializer(Serializer):  # its own registry takes the bare class alone
+        """A serializer that writes nothing: Prefect stores what failed flows raise despite `persist_result`."""
+
+        type: str = "dpbo-unkept"
+
+        def dumps(self, obj: Any) -> bytes:  # noqa: ARG002
+            """Raise, so that Prefect stores no result of a task."""
+            raise ValueError("what a private flow returns or raises is not kept.")
+
+        def loads(self, blob: bytes) -> Any:  # noqa: ARG002
+            """Raise: nothing was stored that could be loaded."""
+            raise ValueError("nothing was kept")
+
+    return PrivateTask, EmptySerializer
+
+
 def private_task(*, name: str, **options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that makes a function a Prefect task of this name, under one of the policies below.
 
@@ -36,9 +67,8 @@ def private_task(*, name: str, **options: Any) -> Callable[[Callable[P, R]], Cal
             return function
         from prefect.cache_policies import NO_CACHE  # cache keys of inputs are unsalted: one told a λ
 
-        from dpbo.tasks.prefect_classes import PrivateTask
-
-        return PrivateTask(function, name=name, cache_policy=NO_CACHE, **options)
+        made: Callable[P, R] = prefect_classes()[0](function, name=name, cache_policy=NO_CACHE, **options)
+        return made
 
     return decorated
 
@@ -54,11 +84,8 @@ def private_flow(*, name: str, **options: Any) -> "Callable[[Callable[P, R]], Fl
             return function
         from prefect import Flow
 
-        from dpbo.tasks.prefect_classes import EmptySerializer
-
-        return Flow(
-            function, name=name, result_serializer=EmptySerializer(), **options
-        )  # of failures, always persisted
+        serializer = prefect_classes()[1]()  # of failures, which are always persisted
+        return Flow(function, name=name, result_serializer=serializer, **options)
 
     return decorated
 

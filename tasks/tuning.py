@@ -67,11 +67,13 @@ def step(study: StudyRun, steps: Sequence[int]) -> tuple[StudyRun, Released | No
 
 def _named(released: Released | None, n_steps: int, steps: Sequence[int]) -> Released | None:
     if not without_prefect():
-        from dpbo.tasks.prefect_classes import name_task_run
+        from prefect.context import TaskRunContext
 
+        context = TaskRunContext.get()
         name = f"step {steps[0] + 1}" if len(steps) == 1 else f"candidates {steps[0] + 1}–{steps[-1] + 1}"
         point = "" if released is None else f" · {point_in_short(released['hyperparameters'])}"
-        name_task_run(printable(f"{name} of {n_steps:,}{point}"))
+        if context is not None:
+            context.task_run.name = printable(f"{name} of {n_steps:,}{point}")
     return released
 
 

@@ -283,7 +283,7 @@ class SensitiveTrainingSet(DataSection):
     @property
     def facts(self) -> "TrainingFacts":
         """The size and classes of the training records, and of a bundled set its feature names."""
-        from dpbo_core.data import bundled
+        import dpbo_core.data.bundled as bundled
         from dpbo_core.methods.problem import TrainingFacts
 
         classes = self.labels or bundled.public_facts(self.bundled_name)[0]
@@ -405,6 +405,6 @@ class SensitiveBundled(BundledSection, SensitiveTrainingSet):
     @property
     def public_bounds(self) -> Mapping[str, tuple[float, ...]]:
         """The range of each column, as the study says or else as is known of the bundled set."""
-        from dpbo_core.data import bundled
+        import dpbo_core.data.bundled as bundled
 
         return self.bounds or bundled.public_facts(self.source)[1]

@@ -224,27 +224,27 @@ class BundledSection(DataSection):
     @property
     def n_scored(self) -> int:
         """The number m of records of the validation share."""
-        from dpbo_core.data import bundled
+        import dpbo_core.data.bundled as bundled
 
         return bundled.validation_size(self.source, self.validation_share)
 
     @property
     def n_trained(self) -> int:
         """The number n of the other records, which models are trained on."""
-        from dpbo_core.data import bundled
+        import dpbo_core.data.bundled as bundled
 
         return bundled.n_records(self.source) - self.n_scored
 
     @property
     def target_column(self) -> str:
         """The column to predict, which is the bundled set's own."""
-        from dpbo_core.data import bundled
+        import dpbo_core.data.bundled as bundled
 
         return bundled.TARGET
 
     def tables(self) -> "tuple[Table, Table]":
         """Return the training and the validation records, read."""
-        from dpbo_core.data import bundled
+        import dpbo_core.data.bundled as bundled
 
         return bundled.load(self.source, self.validation_share)
 

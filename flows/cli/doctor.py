@@ -29,8 +29,7 @@ from dpbo.flows.prefect_runtime.flow_runs import (
 from dpbo.flows.prefect_runtime.run_server import DATABASE_FILE, LOOPBACK_HOST, answers, start_failure
 from dpbo.flows.prefect_runtime.schedule_server import SECRET_FILE_PREFIX as PASSWORD_FILE
 from dpbo.flows.prefect_runtime.schedule_server import refuse_idle_scheduler, standing
-from dpbo.flows.standing_cluster import blind_workers_here, problems, standing_cluster
-from dpbo.flows.stores import STORES_FOLDER, Stores
+from dpbo.flows.stores import DASK_SETTING, STORES_FOLDER, Stores
 from dpbo.flows.terminal import Screen, named, print_sentence
 from dpbo.tasks.reporting.mlflow_store import open_store, published_in
 from dpbo_core.errors import DpboError
@@ -248,6 +247,10 @@ def files(accounts: tuple[DatasetAccount, ...]) -> Iterator[Finding]:
 
 def dask_cluster() -> Iterator[Finding]:
     """Findings about the configured Dask cluster, one "fine" if it is fit; none without one."""
+    if not os.environ.get(DASK_SETTING):
+        return
+    from dpbo.flows.standing_cluster import blind_workers_here, problems, standing_cluster
+
     cluster = standing_cluster()
     if cluster is None:
         return

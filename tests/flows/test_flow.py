@@ -241,7 +241,7 @@ def test_a_list_that_is_public_beforehand_goes_in_thirty_two_tasks(here, tables,
     assert [step for task in of_list for step in task] == list(range(70))
     assert of_steps == tuple((step,) for step in range(40))
     running = SimpleNamespace(task_run=SimpleNamespace(name="search step"))
-    monkeypatch.setattr("dpbo.tasks.prefect_classes.TaskRunContext.get", lambda: running)
+    monkeypatch.setattr("prefect.context.TaskRunContext.get", lambda: running)
     tuning.step.fn(SimpleNamespace(step=lambda n: None, n_steps=70), of_list[1])
     assert running.task_run.name == "candidates 4–6 of 70"
 

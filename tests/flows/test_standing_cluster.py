@@ -19,14 +19,8 @@ from worlds import with_method
 
 from dpbo.flows.cli.doctor import dask_cluster
 from dpbo.flows.private_flow import workers
-from dpbo.flows.standing_cluster import (
-    ADDRESS_SETTING,
-    COMPARED_PACKAGES,
-    DaskWorkers,
-    on_cluster,
-    problems,
-    standing_cluster,
-)
+from dpbo.flows.standing_cluster import COMPARED_PACKAGES, DaskWorkers, on_cluster, problems, standing_cluster
+from dpbo.flows.stores import DASK_SETTING
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -57,7 +51,7 @@ def refused(words, *parts):
 def test_an_address_without_tls_is_refused(certificate, monkeypatch):
     hosts = ("tcp://10.0.0.2:8786", "10.0.0.2:8786", "tls://10.0.0.2", "tls://10.0.0.2:many", "tls://:8786")
     for address in (*hosts, "tls://user@10.0.0.2:8786"):
-        monkeypatch.setenv(ADDRESS_SETTING, address)
+        monkeypatch.setenv(DASK_SETTING, address)
         for look in (standing_cluster, lambda: list(dask_cluster())):
             with pytest.raises(StudyInvalid, match="no tls:// address of a host and port"):
                 look()
@@ -66,7 +60,7 @@ def test_an_address_without_tls_is_refused(certificate, monkeypatch):
 def test_a_certificate_that_is_missing_or_wrong_is_refused(certificate, here, monkeypatch):
     import dask
 
-    monkeypatch.setenv(ADDRESS_SETTING, "tls://127.0.0.1:1")
+    monkeypatch.setenv(DASK_SETTING, "tls://127.0.0.1:1")
     other = written_certificate(here, "other")[1]
     nowhere = here / "nowhere.crt"
     for wrong in (tls(certificate[0], other), tls(nowhere, certificate[1]), dict.fromkeys(tls("", ""))):
@@ -77,7 +71,7 @@ def test_a_certificate_that_is_missing_or_wrong_is_refused(certificate, here, mo
 
 def test_a_cluster_that_does_not_answer_is_one_message_before_anything_is_charged(certificate, monkeypatch, capfd):
     monkeypatch.setattr("dpbo.flows.standing_cluster.ANSWER_TIMEOUT_S", 0.2)
-    monkeypatch.setenv(ADDRESS_SETTING, "tls://127.0.0.1:1")
+    monkeypatch.setenv(DASK_SETTING, "tls://127.0.0.1:1")
     assert "nothing was charged" in str(refused("no Dask scheduler lets us in"))
     assert capfd.readouterr() == ("", "")
 
@@ -86,7 +80,7 @@ def test_a_cluster_that_does_not_answer_is_one_message_before_anything_is_charge
 def test_who_hides_the_number_of_evaluations_is_not_scored_there(certificate, here, tables, monkeypatch, kind):
     monkeypatch.setattr("dpbo.flows.standing_cluster.ANSWER_TIMEOUT_S", 0.2)
     monkeypatch.setattr("dpbo.flows.private_flow.is_partitioned", lambda *_: True)
-    monkeypatch.setenv(ADDRESS_SETTING, "tls://127.0.0.1:1")
+    monkeypatch.setenv(DASK_SETTING, "tls://127.0.0.1:1")
     spec = StudySpec.from_dict(with_method(tables, kind))
     method = resolve(spec).method
     with workers(spec, ".", method) as made:
@@ -175,7 +169,7 @@ def network(monkeypatch):
         folder.chmod(0o755)
         monkeypatch.chdir(folder)
         with hosts(folder) as made, dask.config.set(tls(*made.certificate)):
-            monkeypatch.setenv(ADDRESS_SETTING, made.address)
+            monkeypatch.setenv(DASK_SETTING, made.address)
             yield made
 
 

@@ -50,9 +50,9 @@ def intrusion_row(team):
     from test_dp_hypo import study
 
     from dpbo.flows.private_flow import workers
-    from dpbo.flows.standing_cluster import ADDRESS_SETTING
+    from dpbo.flows.stores import DASK_SETTING
 
-    with team() as folder, patch.dict(os.environ, {ADDRESS_SETTING: "tls://127.0.0.1:1"}):
+    with team() as folder, patch.dict(os.environ, {DASK_SETTING: "tls://127.0.0.1:1"}):
         spec = StudySpec.from_dict(study(folder))
         with workers(spec, str(folder), resolve(spec).method) as made:
             seen = 0 if made is None else made.n_processes
