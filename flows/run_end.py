@@ -24,7 +24,7 @@ from dpbo.tasks.reporting.report_document import quotable
 from dpbo.tasks.tuning import publish, train
 from dpbo_core.errors import BudgetRefused, DpboError, PolicyRefused, printable
 from dpbo_core.ledger.accounting.account import Account, Balance, balance_after
-from dpbo_core.ledger.accounting.forecast import alert_share
+from dpbo_core.ledger.accounting.admission import alert_share
 from dpbo_core.privacy.release import Release, StudyResult, displayed_metric
 from dpbo_core.study import StudySpec
 from dpbo_core.study.final_training import FinalModel, model_is_public

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyUnit
 from dpbo_core.privacy.named_parts import NamedParts
 from dpbo_core.privacy.release import Release, Spend
@@ -199,14 +198,3 @@ def rounds_of(kind: str) -> DeclaredQuery | None:
     """Return the declared query of this kind if it has many rounds at one price, else None."""
     query = QUERIES.get(kind)
     return query if query is not None and query.round_prefix else None
-
-
-def check_sections(names: Iterable[str]) -> None:
-    """Refuse a study with a section that belongs to a feature which is not installed."""
-    for name in names:
-        if name not in QUERIES:
-            raise StudyInvalid(
-                f"the study has [{name}], and this installation has no such feature",
-                cause="it was left out when dpbo was built",
-                remedy=f"install dpbo whole, or remove [{name}]",
-            )

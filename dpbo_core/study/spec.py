@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field, PlainValidator, SerializeAsAny
 
 from dpbo_core.data.content import json_form
 from dpbo_core.errors import PolicyRefused, StudyInvalid
-from dpbo_core.privacy.certified import check_sections
+from dpbo_core.privacy.certified import QUERIES
 from dpbo_core.privacy.guarantee import NeighboringRelation
 from dpbo_core.privacy.named_parts import declared
 from dpbo_core.search.search_space import Axis, CandidateSet, Categorical, Integer, Real, SearchSpace, grid, sobol
@@ -199,7 +199,13 @@ class StudySpec(StudyHead):
             remedy="use dpbo plan, dpbo tune or dpbo show",
         )
         refuse_unknown(tables, TABLE_NAMES, "the study")
-        check_sections(name for name in ("watch", "objective") if name in tables)
+        for name in ("watch", "objective"):
+            require(
+                name not in tables or name in QUERIES,
+                f"the study has [{name}], and this installation has no such feature",
+                cause="it was left out when dpbo was built",
+                remedy=f"install dpbo whole, or remove [{name}]",
+            )
         for name in ("study", "privacy", "data", "model", "space"):
             require(name in tables, f"the study has no [{name}] table", remedy=f"add [{name}]")
         for name, table in tables.items():

@@ -20,7 +20,7 @@ from dpbo.flows.terminal import Progress, Screen, named, print_result
 from dpbo.tasks import policies
 from dpbo.tasks.policies import or_refused, private_task
 from dpbo_core.errors import BudgetRefused, DpboError
-from dpbo_core.ledger.accounting.forecast import account_line
+from dpbo_core.ledger.accounting.admission import account_line
 from dpbo_core.privacy.release import StudyResult
 from dpbo_core.study import StudySpec
 from dpbo_core.study.query import IfUseless, QueryContext

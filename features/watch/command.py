@@ -29,7 +29,7 @@ from dpbo.flows.terminal import Screen, named, print_result
 from dpbo.tasks.policies import without_prefect
 from dpbo_core.errors import DpboError, StudyInvalid
 from dpbo_core.ledger.accounting.account import Account
-from dpbo_core.ledger.accounting.forecast import account_line
+from dpbo_core.ledger.accounting.admission import account_line
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import filled_at
 from dpbo_core.study import StudySpec, WatchSection

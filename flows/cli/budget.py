@@ -14,8 +14,8 @@ from dpbo.flows.cli.words import AsJson, seconds
 from dpbo.flows.terminal import Screen, named, print_json
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.accounting.account import DECLARED_STANDING, MAX_COUNTED_ROOM, Account, Entry
-from dpbo_core.ledger.accounting.admission import SHOWN_TOLERANCE, room_text
-from dpbo_core.ledger.accounting.forecast import Forecast, account_line, end_line
+from dpbo_core.ledger.accounting.admission import SHOWN_TOLERANCE, account_line, room_text
+from dpbo_core.ledger.accounting.forecast import Forecast, end_line
 from dpbo_core.ledger.accounting.forecast import forecast as forecast_of
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.privacy.amounts import from_units

@@ -20,7 +20,7 @@ from dpbo.flows.terminal import Screen, named, print_json, print_sentence
 from dpbo_core.errors import StudyInvalid, printable, suggestion
 from dpbo_core.ledger import audit, recovery
 from dpbo_core.ledger.accounting.account import DECLARED_STANDING, Entry, PrivacyBudget
-from dpbo_core.ledger.accounting.forecast import account_line
+from dpbo_core.ledger.accounting.admission import account_line
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.ledger.owners_ledger import Code
 from dpbo_core.ledger.sources import MODEL_ROLE, PUBLIC_ROLE, Source, file_source

@@ -35,7 +35,7 @@ from dpbo.tasks.reporting.mlflow_store import open_store, published_in
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import audit
 from dpbo_core.ledger.accounting.account import balances
-from dpbo_core.ledger.accounting.forecast import alert_share
+from dpbo_core.ledger.accounting.admission import alert_share
 from dpbo_core.ledger.accounts import DatasetAccount
 
 MIN_DISK_BYTES = 500 * 2**20  # bytes; a study writes a few megabytes, a full disk fails one in the middle

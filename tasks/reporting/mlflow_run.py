@@ -40,7 +40,7 @@ from dpbo.tasks.reporting.release_document import release_document
 from dpbo.tasks.reporting.release_files import page, release_text, write_release
 from dpbo.tasks.reporting.report_document import figures, is_report
 from dpbo_core.ledger.accounting.account import Account, Balance, Entry, balance_after, balances
-from dpbo_core.ledger.accounting.forecast import account_line
+from dpbo_core.ledger.accounting.admission import account_line
 from dpbo_core.privacy.release import Release, displayed_metric
 from dpbo_core.report import BETTER, COMPARED
 from dpbo_core.report import KIND as EVALUATION

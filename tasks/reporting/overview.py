@@ -26,8 +26,8 @@ from dpbo.tasks.reporting.report_document import (
     verdict,
 )
 from dpbo_core.ledger.accounting.account import Entry
-from dpbo_core.ledger.accounting.admission import room_text
-from dpbo_core.ledger.accounting.forecast import Forecast, account_line, alert_share, end_line, forecast
+from dpbo_core.ledger.accounting.admission import account_line, alert_share, room_text
+from dpbo_core.ledger.accounting.forecast import Forecast, end_line, forecast
 from dpbo_core.ledger.accounts import DatasetAccount
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.privacy.amounts import from_units

@@ -12,7 +12,8 @@ from string import Template
 from dpbo.tasks.reporting.document import end, interval, score
 from dpbo.tasks.reporting.overview import FIRST, NO, UNSURE, YES, DatasetOverview, StudyOverview, change
 from dpbo.tasks.reporting.report_document import Quotable
-from dpbo_core.ledger.accounting.forecast import account_line, alert_share, end_line
+from dpbo_core.ledger.accounting.admission import account_line, alert_share
+from dpbo_core.ledger.accounting.forecast import end_line
 
 PAGE_TEMPLATE = Template("""\
 <!doctype html>

@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 from dpbo.tasks.reporting.document import in_picture, interval
 from dpbo.tasks.reporting.report_document import is_report
 from dpbo_core.ledger.accounting.account import Account, balances
-from dpbo_core.ledger.accounting.forecast import alert_share, forecast
+from dpbo_core.ledger.accounting.admission import alert_share
+from dpbo_core.ledger.accounting.forecast import forecast
 from dpbo_core.privacy.release import LEARNED_FROM, NO_SCORE, Release, Spend, displayed_metric
 from dpbo_core.search.bo import prior_of
 from dpbo_core.search.estimates import CENTRE, NORMAL_90, SPREAD, KernelMixture, average

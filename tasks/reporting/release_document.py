@@ -32,7 +32,7 @@ from dpbo.tasks.reporting.report_document import (
     verdict,
 )
 from dpbo_core.ledger.accounting.account import Account
-from dpbo_core.ledger.accounting.forecast import account_line
+from dpbo_core.ledger.accounting.admission import account_line
 from dpbo_core.privacy.guarantee import (
     CALLER_ASSUMPTIONS,
     OPERATING_SYSTEM,

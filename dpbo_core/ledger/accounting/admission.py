@@ -12,6 +12,8 @@ price.refusal       the error that a charge would raise; None if there is room
 """
 
 import math
+import os
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -42,6 +44,7 @@ from dpbo_core.privacy.guarantee import (
 )
 from dpbo_core.privacy.release import PrivacyPlan
 
+SETTING, SHARE = "DPBO_BUDGET_ALERT", "0.8"
 SHOWN_TOLERANCE = 0.005  # of ε: amounts that differ by less are one number on a screen
 
 
@@ -357,3 +360,26 @@ def room_text(more: int) -> str:
     """Return how many more editions fit, as text."""
     number = f"{more:,}" if more < MAX_COUNTED_ROOM else f"{MAX_COUNTED_ROOM:,} or"
     return f"{number} more {'edition fits' if more == 1 else 'editions fit'}" if more else "no further edition fits"
+
+
+def alert_share() -> float:
+    """The share of a budget from which people are told that it is nearly spent: DPBO_BUDGET_ALERT, else 0.8."""
+    text = os.environ.get(SETTING) or SHARE
+    if not re.fullmatch(r"0?\.\d+|1(\.0*)?", text):
+        raise StudyInvalid(f"{SETTING} is no share of a budget", remedy="set it to 0.8, say")
+    return float(text)
+
+
+def account_line(account: Account, *, study: str = "") -> str:
+    """A dataset's budget now, in one line: spent, limit and left, and how many more editions of `study` fit."""
+    cap, spent = account.budget, account.spent_epsilon[0]
+    limit = from_units(cap.epsilon_units)
+    if cap.public:
+        return f"{cap.dataset}: declared public, no limit"
+    if math.isinf(spent):
+        return f"{cap.dataset}: ε without end of {limit:g} spent, nothing left"
+    stated, more = account.sum_of_entries, account.editions.get(study)
+    delta = from_units(cap.delta_units)
+    at = f": all draws together cost less than the ε stated ({stated:.3g} so far), at δ = {delta:g}"
+    fits = ("" if more is None else f", {room_text(more)}") + (at if stated > 1.05 * spent else "")
+    return f"{cap.dataset}: ε {spent:.3g} of {limit:g} spent, {max(0.0, limit - spent):.3g} left{fits}"

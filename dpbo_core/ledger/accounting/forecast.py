@@ -1,4 +1,4 @@
-"""What is left of a budget, when it ends, and when people are told that it is nearly spent.
+"""When a budget ends.
 
 A budget ends by its spends by date, and those to come at the rhythm of its studies:
 
@@ -13,9 +13,6 @@ no rhythm, and is not expected again. Prices are those of the newest edition, ad
 """
 
 import heapq
-import math
-import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,16 +21,13 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, REPORT_SUFFIX, Account, Entry
-from dpbo_core.ledger.accounting.admission import room_text
 from dpbo_core.ledger.accounting.composition import Draw, compose_all
 from dpbo_core.privacy.amounts import from_units
 
 N_RECENT_EDITIONS = 12  # editions whose rhythm counts
 FORECAST_HORIZON = timedelta(days=3653)  # nobody plans further: ten years
 N_CURVE_POINTS = 48  # points of a curve
-SETTING, SHARE = "DPBO_BUDGET_ALERT", "0.8"
 
 
 @dataclass(frozen=True)
@@ -173,29 +167,6 @@ def _curve(account: Account, expected: list[tuple[datetime, Entry]]) -> Iterator
 
 def _iso_utc(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds")
-
-
-def alert_share() -> float:
-    """The share of a budget from which people are told that it is nearly spent: DPBO_BUDGET_ALERT, else 0.8."""
-    text = os.environ.get(SETTING) or SHARE
-    if not re.fullmatch(r"0?\.\d+|1(\.0*)?", text):
-        raise StudyInvalid(f"{SETTING} is no share of a budget", remedy="set it to 0.8, say")
-    return float(text)
-
-
-def account_line(account: Account, *, study: str = "") -> str:
-    """A dataset's budget now, in one line: spent, limit and left, and how many more editions of `study` fit."""
-    cap, spent = account.budget, account.spent_epsilon[0]
-    limit = from_units(cap.epsilon_units)
-    if cap.public:
-        return f"{cap.dataset}: declared public, no limit"
-    if math.isinf(spent):
-        return f"{cap.dataset}: ε without end of {limit:g} spent, nothing left"
-    stated, more = account.sum_of_entries, account.editions.get(study)
-    delta = from_units(cap.delta_units)
-    at = f": all draws together cost less than the ε stated ({stated:.3g} so far), at δ = {delta:g}"
-    fits = ("" if more is None else f", {room_text(more)}") + (at if stated > 1.05 * spent else "")
-    return f"{cap.dataset}: ε {spent:.3g} of {limit:g} spent, {max(0.0, limit - spent):.3g} left{fits}"
 
 
 def end_line(burn_down: Forecast | None) -> str:
