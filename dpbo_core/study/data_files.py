@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dpbo_core import data
 from dpbo_core.data.addresses import list_parquet_files, list_parts, parse_place
-from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE
+from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE, check_record_count
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.study import DataSection, StudySpec
 from dpbo_core.study.section import require
@@ -184,7 +184,7 @@ def check_n_validation(spec: StudySpec, n_records: int, *, shown_as: str = "the 
     """Refuse another number of validation records than the study states, unless m is private."""
     stated = spec.data.n_scored
     if stated is not None:
-        data.check_record_count(n_records, stated, shown_as=shown_as)
+        check_record_count(n_records, stated, shown_as=shown_as)
 
 
 def training_table(

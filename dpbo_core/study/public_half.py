@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core import data
-from dpbo_core.data import Preprocessing, Table
+from dpbo_core.data import Preprocessing, Table, check_record_count, fingerprint
 from dpbo_core.errors import Sealed
 from dpbo_core.ledger.policy import unallowed_score
 from dpbo_core.ledger.sources import Source
@@ -144,7 +143,7 @@ def fitted_half(
         preprocessing=fitted,
         columns=tuple(table.columns),
         target=fitted.target,
-        fingerprint=data.fingerprint(table),
+        fingerprint=fingerprint(table),
     )
 
 
@@ -221,7 +220,7 @@ def counted_records(spec: StudySpec, table: Table, people: "Sequence[Person] | N
         return table
     from dpbo_core.data.people import surplus_mask
 
-    data.check_record_count(len(people), table.n_records)
+    check_record_count(len(people), table.n_records)
     return table.with_broken(surplus_mask(people, spec.privacy.max_records_per_person))
 
 
