@@ -245,7 +245,8 @@ def _source(text: str) -> Source:
 @budget_app.command()
 def export() -> None:
     """Print the ledger's history as JSON lines. Keep it where nobody who can change the ledger has access."""
-    sys.stdout.write("".join(f"{line}\n" for line in audit.export(_stores().ledger)))
+    stores = _stores()
+    sys.stdout.write("".join(f"{line}\n" for line in audit.export(stores.ledger)))
 
 
 @budget_app.command()
