@@ -87,7 +87,7 @@ COMPARISON_CHARTS = {  # in the words of MLflow's page; its bars and lines would
     "runListHidden": True,
     "isAccordionReordered": True,
     "compareRunSections": [
-        {"uuid": section, "name": name, "columns": 1, "cardHeight": 360, "display": shown, **GENERATED}
+        {"uuid": section, "name": name, "columns": 1, "cardHeight": 300, "display": shown, **GENERATED}
         for section, name, shown in SECTIONS
     ],
 }
@@ -107,12 +107,8 @@ HEADER_BYTES = 100
 def _scatter(metric: str, choice: str) -> dict[str, Any]:
     """Return a chart of a metric against a parameter, a dot for each edition, in the words of MLflow's page."""
     axes = {"xaxis": {"key": choice, "type": "PARAM"}, "yaxis": {"key": metric, "type": "METRIC"}}
-    named = {
-        "type": "SCATTER",
-        "uuid": f"{SIDE_BY_SIDE}-choice",
-        "chartName": f"{metric} by {choice}, without intervals",
-    }
-    return named | axes | {"metricSectionId": SIDE_BY_SIDE, "runsCountToCompare": 10, **GENERATED}
+    chart = {"type": "SCATTER", "uuid": f"{SIDE_BY_SIDE}-choice", "metricSectionId": SIDE_BY_SIDE}
+    return chart | axes | {"runsCountToCompare": 10, **GENERATED}
 
 
 class StoreSilent(DpboError):
