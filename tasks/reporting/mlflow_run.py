@@ -107,7 +107,7 @@ def _logged(
     if not is_report(release):
         scores = [name for name, *_ in score_rows(release)[:1]]
         chosen = [param.key for param in params(release) if param.key in release.value.get("hyperparameters", {})]
-        store.show_editions(experiment, [*scores, BUDGET_METRICS[1]], [*COLUMNS, *chosen], chosen if scores else [])
+        store.show_editions(experiment, [*scores, BUDGET_METRICS[1]], [*COLUMNS, *chosen])
     if not runs or runs[0].info.status != "FINISHED":
         store.client.log_batch(run_id, metrics=metrics(release, account))
         store.client.log_batch(run_id, params=params(release)[:MAX_PARAMETERS_PER_REQUEST])

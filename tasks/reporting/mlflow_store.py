@@ -87,28 +87,21 @@ COMPARISON_CHARTS = {  # in the words of MLflow's page; its bars and lines would
     "runListHidden": True,
     "isAccordionReordered": True,
     "compareRunSections": [
-        {"uuid": section, "name": name, "columns": 1, "cardHeight": 300, "display": shown, **GENERATED}
+        {"uuid": section, "name": name, "columns": 1, "cardHeight": 360, "display": shown, **GENERATED}
         for section, name, shown in SECTIONS
     ],
-}
-DIFFERENCES = {
-    "type": "DIFFERENCE", "uuid": f"{SIDE_BY_SIDE}-all", "metricSectionId": SIDE_BY_SIDE,
-    "chartName": "What differs; one interval in ten misses the true score",
-    "compareGroups": ["Parameters"], "runsCountToCompare": 10,
-    "baselineColumnUuid": "", "showChangeFromBaseline": False, "showDifferencesOnly": True, **GENERATED,
+    "compareRunCharts": [
+        {"type": "DIFFERENCE", "uuid": f"{SIDE_BY_SIDE}-all", "metricSectionId": SIDE_BY_SIDE,
+         "chartName": "What differs; one interval in ten misses the true score",
+         "compareGroups": ["Parameters"], "runsCountToCompare": 10,
+         "baselineColumnUuid": "", "showChangeFromBaseline": False, "showDifferencesOnly": True, **GENERATED}
+    ],
 }  # fmt: skip
 MAX_TAG_LENGTH = 5000  # characters MLflow takes for an experiment's tag
 RELEASE_TAG = "dpbo.release_id"
 URL_MODE = "?workflowType=machine_learning"  # else MLflow opens a run among evaluations of language models
 CHANGE_COUNTER, ROLLBACK_JOURNAL = slice(24, 28), b"\1\1"  # of SQLite's file format; a WAL store counts otherwise
 HEADER_BYTES = 100
-
-
-def _scatter(metric: str, choice: str) -> dict[str, Any]:
-    """Return a chart of a metric against a parameter, a dot for each edition, in the words of MLflow's page."""
-    axes = {"xaxis": {"key": choice, "type": "PARAM"}, "yaxis": {"key": metric, "type": "METRIC"}}
-    chart = {"type": "SCATTER", "uuid": f"{SIDE_BY_SIDE}-choice", "metricSectionId": SIDE_BY_SIDE}
-    return chart | axes | {"runsCountToCompare": 10, **GENERATED}
 
 
 class StoreSilent(DpboError):
@@ -155,18 +148,15 @@ class Store:
                 self.client.set_experiment_tag(identity, tag, text)
         return identity
 
-    def show_editions(self, experiment: str, metrics: list[str], params: list[str], chosen: list[str]) -> None:
+    def show_editions(self, experiment: str, metrics: list[str], params: list[str]) -> None:
         """Save the view of an experiment's editions: a list of `metrics` and `params`, and charts.
 
-        One is of the first metric, the score, against the first of the `chosen` parameters. MLflow shares a view by
-        such a tag, and opens it by its key: `EDITIONS_PAGE`, `COMPARISON_PAGE`.
+        MLflow shares a view by such a tag, and opens it by its key: `EDITIONS_PAGE`, `COMPARISON_PAGE`.
         """
         columns = [f"metrics.`{key}`" for key in metrics] + [f"params.`{key}`" for key in params]
         order = {"orderByKey": "metrics.`budget/left`", "orderByAsc": True}  # by date MLflow folds a study's runs
         columns_shown = {"selectedColumns": columns, "searchFilter": "tags.`dpbo.kind` = 'edition'"}
-        by_choice = [_scatter(metrics[0], key) for key in chosen[:1]]
-        charts = {**COMPARISON_CHARTS, "compareRunCharts": [DIFFERENCES, *by_choice]}
-        view = json.dumps(columns_shown | order | charts, ensure_ascii=False)
+        view = json.dumps(columns_shown | order | COMPARISON_CHARTS, ensure_ascii=False)
         if len(view) <= MAX_TAG_LENGTH:
             self.client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{VIEW_KEY}", view)
 
