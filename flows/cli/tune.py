@@ -18,6 +18,7 @@ from dpbo.flows.cli.release_screen import (
     view_hint,
 )
 from dpbo.flows.cli.running import (
+    SKLEARN_MODULES,
     account_after,
     feature_study,
     flows_here,
@@ -109,7 +110,8 @@ def _tuned(run: Run, *, register: bool, asks: bool, new_spend: bool) -> tuple[Tu
             confirm(price)
         run = run.under(replace(run.context, if_useless=agreed))
     try:
-        with flows_here(run.spec.name):
+        model = run.spec.model
+        with flows_here(run.spec.name, SKLEARN_MODULES if model.estimator.startswith("sklearn.") else ()):
             from dpbo.flows.tune import tune_run
 
             tuned = tune_run(run, register=register)

@@ -128,11 +128,9 @@ def _logged(
     runs = _runs(store, experiment, release)
     run_id = runs[0].info.run_id if runs else _start(store, experiment, release)
     if not is_report(release):
-        shown = (*(name for name, *_ in score_rows(release)[:1]), BUDGET_METRICS[1])
-        columns = [f"metrics.`{key}`" for key in shown] + [f"params.`{key}`" for key in COLUMNS]
-        chosen = release.value.get("hyperparameters", {})
-        columns += [f"params.`{param.key}`" for param in params(release) if param.key in chosen]
-        store.show_editions(experiment, columns)
+        scores = [name for name, *_ in score_rows(release)[:1]]
+        chosen = [param.key for param in params(release) if param.key in release.value.get("hyperparameters", {})]
+        store.show_editions(experiment, [*scores, BUDGET_METRICS[1]], [*COLUMNS, *chosen])
     if not runs or runs[0].info.status != "FINISHED":
         store.client.log_batch(run_id, metrics=metrics(release, account))
         store.client.log_batch(run_id, params=params(release)[:MAX_PARAMETERS_PER_REQUEST])
@@ -323,6 +321,8 @@ def params(release: Release) -> list[Any]:
         "method": release.method,
         **({} if metric is None else {"metric": metric.name}),
     }
+    if metric is not None:
+        own.setdefault(score_key(metric.name), metric.value)  # beside the rest where runs are compared
     if metric is not None and metric.interval is not None:
         own["interval"] = interval(metric.interval).replace(" to ", "–")  # as wide as MLflow's columns
     chosen = {
