@@ -55,8 +55,8 @@ def read_warm_start(value: Mapping[str, Any]) -> WarmStart:
 class Charge:
     """One private query as the ledger charges it."""
 
-    key: QueryKey  # what the ledger knows the query by
-    plan: PrivacyPlan  # its price
+    key: QueryKey
+    plan: PrivacyPlan
     sources: tuple[Source, ...] = ()  # of the records that it is asked of, and of what it reads as public
     # the cap to open if the dataset has none; it stays unopened if the plan is refused
     cap: PrivacyBudget | None = None

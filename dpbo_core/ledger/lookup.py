@@ -82,7 +82,7 @@ class RecordedStudies:
         return self._find_release(NAME_OF_FINGERPRINT.in_([release_id]))
 
     def warm_start(self, fingerprint: str) -> WarmStart | None:
-        """Return the ids of the earlier releases that a study's search begins with, and their series; or None."""
+        """As `warm_start_of`, of this ledger's newest snapshot."""
         with self._reading() as connection:
             return warm_start_of(connection, fingerprint)
 
@@ -109,9 +109,8 @@ class RecordedStudies:
     @row_decoding()
     def releases_named(self, ids: tuple[str, ...]) -> tuple[Release, ...]:
         """Return the recorded releases of these ids, in their order; one that is missing raises."""
-        releases = {
-            item.release_id: item.release for item in self._select(NAME_OF_FINGERPRINT.in_(ids)) if item.release
-        }
+        recorded = self._select(NAME_OF_FINGERPRINT.in_(ids))
+        releases = {item.release_id: item.release for item in recorded if item.release}
         return tuple(releases[name] for name in ids)
 
     def recorded(self, word: str) -> tuple[Recorded, ...]:
@@ -166,14 +165,9 @@ def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | No
 
 
 def standing_of(release: Release, url: str) -> Standing:
-    """Return whether the ledger at `url` contains the release: "held", "accepted" or "another".
+    """Return "held" if the ledger at `url` has the release, "another" if it is of another ledger or names none.
 
-    Returns:
-        "held" if it does; "accepted" if it is missing and a person accepted an older copy of the ledger; "another"
-        if the release is of another ledger, or of a version that named none.
-
-    Raises:
-        LedgerDamaged: it is missing, and nobody accepted an older copy.
+    "accepted": it is missing, and a person accepted an older copy of the ledger. Without that it raises.
     """
     if not release.ledger:
         return "another"

@@ -78,12 +78,8 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def values_in(pattern: str, text: str) -> Mapping[str, str] | None:
-    """Return the value of each field of a name pattern in `text`; None if `text` does not fit the pattern.
-
-    A field that stands twice holds the same both times.
-    """
-    parts, names = [], set()
-    end = 0
+    """Return the value of each field of a pattern in `text`, one wherever it stands; None if it does not fit."""
+    parts, names, end = [], set(), 0
     for part in _FIELD.finditer(pattern):
         name = part[1]
         parts.append(re.escape(pattern[end : part.start()]))
@@ -209,9 +205,7 @@ def grants(allowed: Source, source: Source) -> bool:
 
 
 def _spelling(source: Source) -> str:
-    """Return the source's name in one normal form: endpoints, usual ports and slashes of object stores removed, and
-    one name for every spelling of a database server on this machine.
-    """
+    """Return the name in one form: no endpoint, usual port or slashes of a store; this machine by one name."""
     if source.name.startswith(DATABASE_PREFIX):
         place, table = source.name.removeprefix(DATABASE_PREFIX).partition("#")[::2]
         server, _, database = place.rpartition("/")

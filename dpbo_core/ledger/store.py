@@ -127,7 +127,7 @@ class LedgerStore:
             writer = Writer(connection, START_PLACE, self._name)
             writer.note(LEDGER.name, schema.make(connection))
         if not self._restored:
-            self.guard.records[0].keep_durably(writer.last)  # at once: without it nobody goes on
+            self.guard.records[0].keep(writer.last, durably=True)  # at once: without it nobody goes on
 
     @staticmethod
     @row_decoding()
@@ -159,7 +159,6 @@ class LedgerStore:
             raise failed
 
     def _damaged(self) -> LedgerDamaged:
-        """Return the error for a ledger's file that SQLite cannot read."""
         return LedgerDamaged(
             f"{self._name} is damaged: SQLite cannot read it",
             cause="the disk or a copy failed, or something else than dpbo wrote to the file",
@@ -207,10 +206,8 @@ class LedgerStore:
         for place, path in entries:
             self._check_reached(connection, last, place, path)
         beside = max((place for place, _ in entries), key=lambda place: place.sequence, default=START_PLACE)
-        unknown = (
-            not (beside.sequence or self._restored or self._read_only or self.server)
-            and last.sequence > N_FRESH_ENTRIES
-        )
+        known = beside.sequence or self._restored or self._read_only or self.server
+        unknown = not known and last.sequence > N_FRESH_ENTRIES
         if unknown and not own.read().sequence:  # read again: another process may just have begun it
             raise missing(own.path)
         self._check_reached(connection, last, of_user, self.guard.path_of_user or own.path)
@@ -219,10 +216,9 @@ class LedgerStore:
     @staticmethod
     def _check_reached(connection: sa.Connection, last: Place, reached: Place, path: Path) -> None:
         """Refuse a history without the entry `reached` that the rollback guard at `path` names."""
-        if (
-            reached not in (last, START_PLACE)
-            and connection.scalar(HASH_QUERY, {"sequence": reached.sequence}) != reached.hash
-        ):
+        if reached in (last, START_PLACE):
+            return
+        if connection.scalar(HASH_QUERY, {"sequence": reached.sequence}) != reached.hash:
             raise older(f"entry {reached.sequence} (kept in {path.name})")
 
 

@@ -235,9 +235,9 @@ def test_a_record_only_moves_on(here):
     record = Record(here / "g")
     assert record.read() == Place()
     for sequence in (2, 5, 3):
-        record.keep_durably(Place(sequence, str(sequence)))
+        record.keep(Place(sequence, str(sequence)), durably=True)
     assert record.read() == Place(5, "5")
-    record.keep_durably(Place(3, "3"), OverwritePolicy.ANYTHING)
+    record.keep(Place(3, "3"), OverwritePolicy.ANYTHING, durably=True)
     assert record.read() == Place(3, "3")
     assert json.loads((here / "g").read_text()) == {"entries": 3, "hash": "3", "schema": 1}
     assert [item.name for item in here.iterdir()] == ["g"]

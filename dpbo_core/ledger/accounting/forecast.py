@@ -96,8 +96,9 @@ class Forecast:
 
 
 def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream, ...]:
-    """Return the account's recurring studies (those of several editions), each with the median time between its
-    editions. If `every` is given, return all studies with that interval. An edition's report is part of its price.
+    """Return the studies of several editions with the median time between them, or all with the interval `every`.
+
+    An edition's report is part of its price.
     """
     kinds: dict[tuple[str, str], list[Entry]] = {}
     for entry in _with_reports(account.entries):
@@ -127,9 +128,7 @@ def _with_reports(entries: Sequence[Entry]) -> Iterator[Entry]:
 
 
 def forecast(account: Account, now: datetime, every: timedelta | None = None) -> Forecast | None:
-    """Return when the account's budget will be spent if its studies recur at their median gaps, or each at the gap
-    `every`; None for a public dataset or one without a spend.
-    """
+    """Return when the budget ends if studies recur as they did, or `every` so often; None if public or unspent."""
     if account.budget.public or not account.entries:
         return None
     streams = streams_of(account, every)
