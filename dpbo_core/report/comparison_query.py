@@ -42,19 +42,10 @@ from dpbo_core.report.difference import (
     detectable,
     detectable_by_pairs,
 )
-from dpbo_core.report.evaluated_model import (
-    ComparedModel,
-)
-from dpbo_core.report.histogram_cells import (
-    PERSON_WEIGHT,
-    HistogramCells,
-    Integers,
-    ScoresOf,
-)
+from dpbo_core.report.evaluated_model import ComparedModel
+from dpbo_core.report.histogram_cells import PERSON_WEIGHT, HistogramCells, Integers, ScoresOf
 from dpbo_core.report.ranked_pairs import N_SUMS, PairCounter, moved_by_a_unit, person_weight
-from dpbo_core.report.request import (
-    EvaluationQuery,
-)
+from dpbo_core.report.request import EvaluationQuery
 from dpbo_core.study import EvaluationSection, StudySpec
 from dpbo_core.study.model import ModelSection
 from dpbo_core.study.named_score import score_of
@@ -68,7 +59,6 @@ ON_THESE_RECORDS = " on these records"
 EVIDENCE = Evidence(
     Standing.STANDARD, "the discrete Laplace mechanism on two sums, which one unit moves by 2 ranges together"
 )
-
 PAIR_EVIDENCE = Evidence(
     Standing.STANDARD, "the discrete Laplace mechanism on four sums over pairs, which one unit moves by 4n together"
 )
@@ -105,14 +95,12 @@ class DifferenceCounter(Counter):
 
     def _cells(self, table: Table, scores: ScoresOf = FittedEstimator.scores) -> Integers:
         by_person = scores is not FittedEstimator.scores
-        difference = self.challenger.steps(table, by_person=by_person) - self.champion.steps(
-            table, by_person=by_person
-        )
+        one, other = (model.steps(table, by_person=by_person) for model in (self.challenger, self.champion))
+        difference = one - other
         return 1 + self.levels + (difference * self.levels + GRID // 2) // GRID
 
     def sums(self, histogram: Integers, most: int) -> Integers:
-        """Return the sum S of signed levels and the sum N of absolute levels of a histogram, each clamped to
-        ±`most`.
+        """Return the sums S of signed and N of absolute levels of a histogram, each clamped to ±`most`.
 
         Its first cell counts records without a level, which are left out.
         """
@@ -182,23 +170,16 @@ class ComparisonQuery(EvaluationQuery):
 
     def counter(self, challenger: ComparedModel, champion: ComparedModel) -> "DifferenceCounter | PairCounter":
         """Return the counter of the records' differences under both models."""
-        reader = _reader(challenger, champion)
-        cells = DifferenceLevels((), self.levels)
-        return DifferenceCounter(
-            reader.preprocessing, reader.model, cells, challenger=challenger, champion=champion
-        )
+        reader, cells = _reader(challenger, champion), DifferenceLevels((), self.levels)
+        fitted, model = reader.preprocessing, reader.model
+        return DifferenceCounter(fitted, model, cells, challenger=challenger, champion=champion)
 
     def key_of(self, digest: str, champion: str) -> QueryKey:
         """Return the comparison's key in the ledger, for the models with these digests."""
         evaluation = self.key(digest, None)
         name = f"{self.spec.name}/{COMPARISON}"
-        asked = [
-            COMPARISON,
-            evaluation.fingerprint,
-            champion,
-            self.problem.score.score_range,
-            self.model.score_name,
-        ]
+        score = self.problem.score.score_range, self.model.score_name
+        asked = [COMPARISON, evaluation.fingerprint, champion, *score]
         return replace(evaluation, fingerprint=fingerprint_of(asked), study=name, method=COMPARISON)
 
     def sums(self, drawn: list[int]) -> PairedSums | NoisedPairs:
@@ -213,8 +194,8 @@ class ComparisonQuery(EvaluationQuery):
     def power(
         self, counter: "DifferenceCounter | PairCounter", public: Callable[[], Table]
     ) -> tuple[float | None, float]:
-        """How far the scores of public records differ, in units of the range, and the least difference that is
-        called better with 80% chance; None and a guess for a column, which public records lack.
+        """How far public records' scores differ, in units of the range, and the least difference that is called
+        better with 80% chance; None and a guess for a column, which public records lack.
         """
         psi: float | None = None
         if not self.champion.startswith(COLUMN):
@@ -266,9 +247,8 @@ class PairComparisonQuery(ComparisonQuery):
 
     def sums(self, drawn: list[int]) -> NoisedPairs:
         """Return the four noised sums, from what was drawn."""
-        return noised_pairs(
-            drawn, self.problem.n_averaged, self.mechanism(N_SUMS).scale, of_persons=self.of_persons
-        )
+        n, scale = self.problem.n_averaged, self.mechanism(N_SUMS).scale
+        return noised_pairs(drawn, n, scale, of_persons=self.of_persons)
 
     def counter(self, challenger: ComparedModel, champion: ComparedModel) -> PairCounter:
         """Return the counter of the pairs of both models."""
@@ -289,9 +269,7 @@ class PairComparisonQuery(ComparisonQuery):
     def power(
         self, counter: "DifferenceCounter | PairCounter", public: Callable[[], Table]
     ) -> tuple[float | None, float]:
-        """How far the ranks of public records differ, as a share of the other class, and the least difference that
-        is called better with 80% chance.
-        """
+        """As for scores, the distance of a record's two ranks being a share of the other class."""
         if not isinstance(counter, PairCounter):
             raise TypeError("pairs have their own counter")
         table = public()
@@ -318,11 +296,7 @@ def paired(drawn: list[int], n_units: int, scale: float, weight: int, levels: in
 
 
 def noised_pairs(drawn: list[int], n_units: int, scale: float, *, of_persons: bool) -> NoisedPairs:
-    """Return the four noised sums of a comparison by pairs, from what was drawn.
-
-    Raises:
-        ValueError: they are not four integers.
-    """
+    """Return the four noised sums of a comparison by pairs, from what was drawn; ValueError unless four."""
     C, V, P, Q = map(int, drawn)
     weight = person_weight(n_units) if of_persons else 1
     return NoisedPairs(n_units, scale, (C, V, P, Q), weight, of_persons=of_persons)
@@ -333,12 +307,8 @@ def difference_of(
 ) -> dict[str, Any]:
     """`value.difference`: challenger minus champion in units of the score, where more is better, with its verdict.
 
-    Args:
-        sums: as noised.
-        levels: L; a difference was rounded by half a level at most.
-        G: the score's range.
-        per_unit: whether records are units of their own, so that they may be taken as independent draws.
-        margin: how much worse is still not worse; None for none.
+    `G` is the score's range, of which a difference was rounded to L `levels`; `per_unit`: whether records are units
+    of their own, and may be taken as independent draws; `margin`: how much worse is still not worse, or None.
     """
     rounding = 0.0 if levels == 1 else 0.5 / levels
     noise, interval = (
@@ -392,11 +362,7 @@ def query_of(spec: StudySpec, problem: Problem, epsilon: float | None) -> Evalua
 
 
 def difference_stated(release: Release) -> dict[str, Any]:
-    """Return the difference and its intervals, worked out again from the sums that a release shows.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is no comparison's release.
-    """
+    """Return the difference and its intervals, worked out again from the sums that a comparison's release shows."""
     facts, (spend,) = release.facts, release.spends
     persons = facts.get("n_persons")
     n_units = facts["n_validation"] if persons is None else persons

@@ -140,7 +140,6 @@ class PartCounter:
         """Return the counts of one file and its number of records; None if that failed, since errors reach logs."""
 
         def counted() -> Answer:
-            """Return the counts of the file's records in each histogram cell, and their number."""
             table = self.counter.read(fetched(part, shown_as=FILE_NAME_SHOWN))
             return self.counter.histogram(table), table.n_records
 
@@ -158,7 +157,6 @@ class PersonPartCounter:
         """Return each person's counts of one file's records, as bytes; empty if that failed. Never raises."""
 
         def counted() -> bytes:
-            """Return each person's counts of the file's records, as bytes."""
             file = fetched(part, shown_as=FILE_NAME_SHOWN)
             people = read_people(file, self.column, shown_as=FILE_NAME_SHOWN)
             return self.counter.by_person(self.counter.read(file), people).to_bytes()
@@ -208,9 +206,7 @@ class SensitiveTable(Protocol):
 
     @property
     def tells(self) -> tuple[type[DpboError], ...]:
-        """The kinds of error whose message may be shown, since it has public facts alone whatever the
-        records hold.
-        """
+        """The kinds of error whose message may be shown, since it has public facts alone whatever records hold."""
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
         """Return the names of the sensitive table's columns, for which no record is read."""

@@ -104,9 +104,8 @@ class PairCounter(TableCounter):
 
     def codes(self, table: Table, *, by_person: bool) -> Integers:
         """Return a number for each record, (m,): of its class and its cell under each model; `NO_PAIR` without."""
-        (a, labels), (b, others) = (
-            one.ranks(table, by_person=by_person) for one in (self.challenger, self.champion)
-        )
+        models = (self.challenger, self.champion)
+        (a, labels), (b, others) = (one.ranks(table, by_person=by_person) for one in models)
         B = self.challenger.n_cells
         read = (labels == others) & ((labels == 0) | (labels == 1))
         return np.where(read, 1 + (labels * B + a) * B + b, NO_PAIR)
@@ -163,7 +162,6 @@ class CodesOfPart:
         """Return the codes of one file's records, eight bytes each; none at all if that failed. Never raises."""
 
         def coded() -> bytes:
-            """Return the codes of the file's records, as bytes."""
             table = self.counter.read(fetched(part, shown_as=FILE_NAME_SHOWN))
             return self.counter.codes(table, by_person=False).astype("<i8").tobytes()
 

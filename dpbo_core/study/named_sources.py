@@ -40,7 +40,6 @@ def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
 
 
 def _without_credentials(url: str) -> str:
-    """Return the URL without user, password and query."""
     try:
         address = sa.engine.make_url(url)
         parts = {name: getattr(address, name) for name in ("drivername", "host", "port", "database")}

@@ -76,35 +76,19 @@ class TableSplit(DataSplit, Protocol):
 
 @dataclass(frozen=True)
 class OwnParts:
-    """What a study's caller made, and its file can at most name.
+    """What a study's caller made, and its file can at most name."""
 
-    Attributes:
-        factory: of estimators; by the study's import path where None.
-        function: the user's score function, where the study has one: nothing is imported here.
-        sample_weight: (n,) what each training record counts when an estimator is trained; alike where None.
-    """
-
-    factory: "Prototype | None" = None
-    function: Callable[[Any, Any], float] | None = None
-    sample_weight: NDArray[np.float64] | None = None
+    factory: "Prototype | None" = None  # of estimators; by the study's import path where None
+    function: Callable[[Any, Any], float] | None = None  # the user's score function: nothing is imported here
+    sample_weight: NDArray[np.float64] | None = None  # (n,) of training records, for an estimator; alike where None
 
 
 def fitted_half(
     spec: StudySpec, problem: Problem, table: Table, fitted: Preprocessing, own: OwnParts
 ) -> PublicHalf:
-    """Return the public half of a study: its public `table`, the preprocessing `fitted` to it, and a trainer that
-    has trained nothing yet.
+    """Return the public half of a study: the preprocessing `fitted` to its public `table`, and a fresh trainer.
 
-    Args:
-        spec: the study.
-        problem: the problem it poses.
-        table: the training records.
-        fitted: the study's preprocessing, fitted to them.
-        own: what its caller made.
-
-    Raises:
-        StudyInvalid: the training data cannot be used as the study says.
-        PolicyRefused: the study names a score function, and it was not handed in.
+    A study that names a score function is refused unless it was handed in.
     """
     if spec.model.own_score and own.function is None:
         raise unallowed_score(spec.model.score_name, spec.privacy.dataset)
@@ -197,8 +181,9 @@ def linear_problem(
 
 
 def sealed_half(spec: StudySpec, table: Table, people: "Sequence[Person] | None", public: PublicHalf) -> Scorer:
-    """Return a sealed scorer of the validation `table`. By `people` (each record's person, or None) a person's
-    records beyond the limit score a constant or, if the study says so, each person counts once.
+    """Return a sealed scorer of the validation `table`; `people` is each record's person, or None.
+
+    A person's records beyond the limit score a constant or, if the study says so, each person counts once.
     """
     n_persons = spec.data.person_count
     if n_persons is not None:
@@ -213,9 +198,7 @@ def sealed_half(spec: StudySpec, table: Table, people: "Sequence[Person] | None"
 
 
 def counted_records(spec: StudySpec, table: Table, people: "Sequence[Person] | None") -> Table:
-    """Return the validation `table`, checked for size; by `people`, records beyond a person's limit or of nobody
-    are marked broken.
-    """
+    """Return the `table`, checked for size, with records beyond a person's limit, or of nobody, marked broken."""
     check_n_validation(spec, table.n_records)
     if people is None:
         return table
@@ -226,14 +209,7 @@ def counted_records(spec: StudySpec, table: Table, people: "Sequence[Person] | N
 
 
 def half_of_parts(spec: StudySpec, problem: Problem, table: "TableParts", target: str) -> PublicHalf:
-    """Read a public training table in many files: the study's public half, with a trainer of linear models.
-
-    Args:
-        spec: the study, of a linear model.
-        problem: the problem it poses.
-        table: the training records.
-        target: the column to predict.
-    """
+    """Read a public training table in many files: the study's public half, with a trainer of linear models."""
     model, table = spec.model, table.without(left_out(spec))
     if not isinstance(model, LinearSection):
         raise TypeError("an estimator is trained on records in memory")

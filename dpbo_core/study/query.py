@@ -53,11 +53,7 @@ class IfUseless(Enum):
     REFUSE = auto()
 
     def check(self, useless: str) -> None:
-        """Warn or refuse where `useless` says why the plan expects mostly noise; nothing for "".
-
-        Raises:
-            SpendUseless: this is REFUSE; nothing was charged.
-        """
+        """Warn or refuse where `useless` says why the plan expects mostly noise; nothing for ""."""
         if useless and self is IfUseless.REFUSE:
             raise SpendUseless(useless)
         if useless and self is IfUseless.WARN:
@@ -78,7 +74,6 @@ class QueryContext:
         if_useless: what becomes of a first charge that is useless by its own plan.
         asked_by: who asks, as text, for the ledger.
         steps_seen: whether others see when each step begins and ends, as on a shared Prefect server.
-
     """
 
     ledger: PrivacyLedger
@@ -109,12 +104,9 @@ class PrivateQuery(Charge):
     useless: str = ""
 
     def release(self, value: Mapping[str, Any], standing: str, facts: Mapping[str, Any] | None = None) -> Release:
-        """Return an unrecorded `Release` of `value` at this query's price; "injected" noise voids its guarantee.
+        """Return an unrecorded `Release` of `value`, in plain JSON, and public `facts`, at this query's price.
 
-        Args:
-            value: plain JSON.
-            standing: of the noise that was drawn, `Charged.standing`.
-            facts: public facts that a reader needs, beside the library's version.
+        "injected" as the noise's `standing` voids the guarantee.
         """
         return Release(
             value=value,
@@ -152,12 +144,7 @@ class Charged(Opaque):
         return self._reservation.recorded(what)
 
     def open(self) -> None:
-        """Record durably that sensitive bytes are about to be opened under the charge.
-
-        Raises:
-            StudyInvalid: a corrected study took the charge over; nothing was opened.
-            DpboError: the ledger cannot be written.
-        """
+        """Record durably that sensitive bytes are about to be opened; refused if the charge was taken over."""
         self._reservation.open()
 
     def draw(
@@ -171,15 +158,7 @@ class Charged(Opaque):
     ) -> Mapping[str, Any]:
         """Return a noise draw's outcome: as recorded or, if none, `exact()` noised now and recorded with `public`.
 
-        Args:
-            spend: its price, whose name it has.
-            mechanism: calibrated as planned.
-            exact: works the exact value out; not called where the draw was recorded before.
-            message: what may leave of an error of `exact`; nothing leaves of any other.
-            public: facts that are written beside it.
-
-        Raises:
-            Sealed: something failed, and a rerun continues.
+        `message`: what may leave of an error of `exact`; nothing leaves of any other. A rerun continues.
         """
         damage = messages(LedgerDamaged)
         outcome = sealed(lambda: self.noise.recorded(spend), message=damage)
@@ -203,12 +182,9 @@ class Charged(Opaque):
         return self._reservation.assumed(guarantee.as_drawn(self.standing))
 
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
-        """Return the release, recorded now if `check` does not raise, or read back as it was recorded first.
+        """Return the release, recorded now unless `check` raises, or read back as it was recorded first.
 
-        `check` sees, in that transaction, what the query recorded, and refuses by raising.
-
-        Raises:
-            DpboError, LedgerDamaged: the ledger's own message; of anything else nothing leaves.
+        Of an error the ledger's own message leaves, and nothing else.
         """
         return sealed(
             lambda: self._reservation.conclude(release, check=check), message=messages(DpboError, LedgerDamaged)
@@ -258,15 +234,13 @@ def together(*queries: PrivateQuery) -> str:
 
 
 def _check_room_together(context: QueryContext, query: PrivateQuery, *follow_ups: PrivateQuery) -> None:
-    """Refuse queries that one cap cannot pay together, with the total price in the message.
-
-    Raises:
-        BudgetExceeded: there is no room for all.
-    """
-    accounts = context.ledger.accounts(query.key.dataset) if follow_ups else ()
+    """Refuse queries that one cap cannot pay together, with the total price in the message."""
+    if not follow_ups:
+        return
+    accounts = context.ledger.accounts(query.key.dataset)
     account = next(iter(accounts), None) or (None if query.cap is None else Account.opened(query.cap))
     price = Price(account, {one.key.study: one.plan for one in (query, *follow_ups)})
-    if follow_ups and price.refusal is not None:
+    if price.refusal is not None:
         raise price.refusal
 
 
@@ -286,10 +260,6 @@ def _check_guarantee(query: PrivateQuery) -> None:
 
 
 def resumed(key: QueryKey, context: QueryContext) -> Charged:
-    """Return a charged query by its key, to record its conclusion at no cost; raises if it was never charged.
-
-    Raises:
-        LedgerDamaged: it was never charged, or the history is not what the tables say.
-    """
+    """Return a charged query by its key, to record its conclusion at no cost; raises if it was never charged."""
     reservation = context.ledger.resumed(key)
     return Charged(reservation, Noise(context.source, reservation))

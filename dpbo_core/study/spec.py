@@ -146,9 +146,8 @@ class StudySpec(StudyHead):
         )
         axis = self.space["lambda"]
         ends = axis.values or axis.ends or ()
-        ok = all(isinstance(end, int | float) and math.isfinite(end) and end > 0 for end in ends)
         require(
-            ok,
+            all(isinstance(end, int | float) and math.isfinite(end) and end > 0 for end in ends),
             f"λ would take a value that is not a positive number ({', '.join(map(str, ends))})",
             cause="regularisation must be strictly positive, or the training objective is not strongly convex",
             remedy="raise low above 0; 1e-4 is usual",
@@ -313,11 +312,7 @@ def changed_study(shown: str) -> PolicyRefused:
 
 
 def _study_text(path: Path) -> str:
-    """Return the text of a study file; ValueError if it is large: long dotted keys take quadratic time to parse.
-
-    Raises:
-        ValueError: larger, or with a longer line, than anyone writes.
-    """
+    """Return the text of a study file; ValueError if it is large: long dotted keys take quadratic time to parse."""
     with path.open("rb") as file:
         raw = file.read(LARGEST_STUDY + 1)
     if len(raw) > LARGEST_STUDY or max(map(len, raw.splitlines()), default=0) > LONGEST_LINE:
