@@ -1,14 +1,7 @@
 """The decisions of a ledger's owner: caps, limits, what is public, and what a run that Prefect started may name.
 
 Nothing is opened, connected to or imported here. The owner allows a thing by name, by the approval of a study as it
-stands, or by running a study that names it; `grants` says which names that covers.
-
-| heading | thing |
-|---|---|
-| `SOURCE`, `READ_AS_PUBLIC` | what the owner's own studies were charged for, and read as public |
-| `ALLOWED` | a training file, or a folder of a saved model |
-| `CODE` | the import path of an estimator |
-| `SCORE` | the import path of a function |
+stands, or by running a study that names it; `grants` says which names that covers, and `policy` has the headings.
 """
 
 import os

@@ -2,15 +2,8 @@
 
 The owner is whoever sits at the command or the notebook. A run that Prefect started is somebody's who may start
 runs, and may only do what the owner did before: it opens no cap, adds no file, and asks for no more than the cap's
-largest ε. Every source stands in the ledger under a heading, once with each mark that its file had:
-
-| heading | source |
-|---|---|
-| `SOURCE` | what a dataset may be scored on |
-| `READ_AS_PUBLIC` | what one of its studies read as public |
-| `PUBLISHED` | what is public on its owner's word |
-
-A heading is of the dataset's metadata, append-only facts beside its cap, each under a heading and an item:
+largest ε. Facts of a dataset stand beside its cap, append-only, each under a heading and an item; a source once
+with each mark that its file had:
 
 | about | item | value |
 |---|---|---|

@@ -111,7 +111,6 @@ def planned_spends(connection: sa.Connection, dataset: str, row: Any) -> Rows:
 
 
 def _is_used(connection: sa.Connection, number: int) -> bool:
-    """Return whether a charge has a draw or a release."""
     return any(
         connection.scalar(sa.select(table.c.reservation).where(table.c.reservation == number).limit(1)) is not None
         for table in (DRAWS, RELEASES)

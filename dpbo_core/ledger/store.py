@@ -215,7 +215,6 @@ class LedgerStore:
 
     @staticmethod
     def _check_reached(connection: sa.Connection, last: Place, reached: Place, path: Path) -> None:
-        """Refuse a history without the entry `reached` that the rollback guard at `path` names."""
         if reached in (last, START_PLACE):
             return
         if connection.scalar(HASH_QUERY, {"sequence": reached.sequence}) != reached.hash:

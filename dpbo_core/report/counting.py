@@ -14,6 +14,7 @@ in memory are counted by `sklearn_api.search_run`.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -26,7 +27,7 @@ from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import DpboError, Sealed, StudyInvalid
 from dpbo_core.models.estimators import FittedEstimator, Scorable
-from dpbo_core.models.scoring.partitioned import Answer, SerialWorkers, Workers, pieces_of
+from dpbo_core.models.scoring.partitioned import FILE_NAME_SHOWN, Answer, SerialWorkers, Workers, pieces_of
 from dpbo_core.models.scoring.persons import Persons
 from dpbo_core.privacy.sensitive import Sensitive, attempted
 from dpbo_core.report.histogram_cells import (
@@ -42,8 +43,6 @@ from dpbo_core.report.histogram_cells import (
 from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import FileSplit, records_of, scored_parts
 from dpbo_core.study.public_half import DataSplit, PublicHalf, counted_records
-
-FILE_NAME_SHOWN = "a validation file"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -146,27 +145,15 @@ class PartCounter:
         return attempted(counted, None)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class PersonPartCounter:
-    """What a worker is sent where each person counts once: the counter and the column of persons."""
+def _person_counts(counter: TableCounter, column: str, part: Part) -> bytes:
+    """Return each person's counts of one file's records, as bytes; empty if that failed. Never raises."""
 
-    counter: TableCounter
-    column: str
+    def counted() -> bytes:
+        file = fetched(part, shown_as=FILE_NAME_SHOWN)
+        people = read_people(file, column, shown_as=FILE_NAME_SHOWN)
+        return counter.by_person(counter.read(file), people).to_bytes()
 
-    def __call__(self, part: Part) -> bytes:
-        """Return each person's counts of one file's records, as bytes; empty if that failed. Never raises."""
-
-        def counted() -> bytes:
-            file = fetched(part, shown_as=FILE_NAME_SHOWN)
-            people = read_people(file, self.column, shown_as=FILE_NAME_SHOWN)
-            return self.counter.by_person(self.counter.read(file), people).to_bytes()
-
-        return attempted(counted, b"")
-
-
-def count(counter: TableCounter, table: Table) -> Sensitive[Integers]:
-    """Return the exact histogram of a table in memory, sealed until noise is added."""
-    return Sensitive(counter.histogram(table))
+    return attempted(counted, b"")
 
 
 def count_persons(
@@ -178,20 +165,14 @@ def count_persons(
     return Sensitive(counter.persons_table(counter.by_person(table, people), n_persons))
 
 
-def count_parts(
-    counter: TableCounter, parts: Sequence[Part], n_records: int, workers: Workers | None = None
-) -> Sensitive[Integers]:
-    """Return the sealed histogram of files, refused unless they hold `n_records`; read by `workers`, else here."""
-    return Sensitive(counter.of_parts(parts, n_records, workers))
-
-
 def count_persons_of_parts(
     counter: TableCounter, parts: Sequence[Part], column: str, n_persons: int, workers: Workers | None = None
 ) -> Sensitive[Integers]:
     """The sealed histogram of files, each person (in `column`) counting once; read by `workers`, else here."""
     workers = workers or SerialWorkers()
     parts = pieces_of(parts, workers)
-    answers = [one for one in workers.answers(PersonPartCounter(counter, column), parts) if one]
+    work = partial(_person_counts, counter, column)  # what a worker is sent contains nothing sensitive
+    answers = [one for one in workers.answers(work, parts) if one]
     if len(answers) != len(parts):
         raise Sealed
     return Sensitive(counter.persons_table(PersonCells.merged(answers), n_persons))
@@ -238,7 +219,7 @@ class FileTable:
         if parts and n_persons is not None:
             return count_persons_of_parts(counter, parts, str(spec.privacy.person), n_persons, workers)
         if parts:
-            return count_parts(counter, parts, spec.data.n_scored or 0, workers)
+            return Sensitive(counter.of_parts(parts, spec.data.n_scored or 0, workers))
         return count_table(spec, counter, *records_of(spec, folder, counter.preprocessing))
 
 
@@ -248,4 +229,4 @@ def count_table(
     """Return the sealed histogram of a table: of records up to each person's limit or, if so stated, of persons."""
     if spec.data.person_count is not None:
         return count_persons(counter, table, people, spec.data.person_count)
-    return count(counter, counted_records(spec, table, people))
+    return Sensitive(counter.histogram(counted_records(spec, table, people)))

@@ -308,5 +308,4 @@ def detectable_by_pairs(pairs: NoisedPairs, distance: float, share: float) -> fl
 
 
 def _least(shows: Callable[[float], bool]) -> float:
-    """Return the least difference that is shown, between 0 and 1; 1 where none is."""
     return last(lambda theta: not shows(theta), 0.0, 1.0, 12)[1] if shows(1.0) else 1.0

@@ -263,7 +263,6 @@ class OpenEvaluation:
         return _repaired(request, self.evaluated, result) if query.section.repair else result
 
     def _facts(self, table: NoisedTable) -> dict[str, Any]:
-        """The report's public facts as JSON: model, bins, expected errors, and how far the report is optimistic."""
         problem, model, expected = self.request.query.problem, self.evaluated.model, self.plan.expected
         chosen_here = isinstance(self.request.model, Release)  # these records helped to choose the model
         return {

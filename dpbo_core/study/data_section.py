@@ -264,7 +264,6 @@ BUNDLED_REFUSAL = Refusal(
 
 
 def _check_place(place: Any) -> Any:
-    """Return the path or address as it is; refused if it is a path that no file can have."""
     require(
         not isinstance(place, str) or place.isprintable() or is_address(place),
         "[data] names a file by characters that no name holds",
@@ -274,7 +273,6 @@ def _check_place(place: Any) -> Any:
 
 
 def _check_labels(labels: tuple[Any, ...]) -> None:
-    """Refuse labels of which there are fewer than two, or that hold one twice."""
     remedy = "give at least two different labels"
     require(len(set(labels)) == len(labels) >= 2, f"{{key}} = {str(labels)[:60]}", remedy=remedy)
 
@@ -291,7 +289,6 @@ def _pairs(value: Any) -> dict[str, tuple[float, ...]] | None:
 
 
 def _check_bounds(bounds: Mapping[str, tuple[float, ...]]) -> None:
-    """Refuse bounds on columns that are not two finite numbers in order."""
     for name, ends in bounds.items():
         require(
             len(ends) == 2 and all(math.isfinite(end) and abs(end) < 1e100 for end in ends) and ends[0] < ends[1],

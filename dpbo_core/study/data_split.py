@@ -267,7 +267,7 @@ class FileSplit:
         check_presence(self.spec, self.folder, public)
 
     def sensitive(self, public: "PublicHalf") -> Scorer:
-        """A sealed scorer of the sensitive records, read now, or when scored if a folder; only after the charge."""
+        """A sealed scorer of the sensitive records, as `Halves.sensitive`; only after the charge."""
         return sensitive_half(self.spec, self.folder, public, self.workers)
 
 

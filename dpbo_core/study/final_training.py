@@ -170,7 +170,6 @@ class FinalModel:
 
 
 def _made_up_values(feature: Feature | NamedColumn) -> list[Any]:
-    """Return two made-up values of a feature, from its public mean, type or categories."""
     if isinstance(feature, NamedColumn):
         return _two_public_values(feature)
     if isinstance(feature, Category):

@@ -238,7 +238,6 @@ def remembering(problem: Problem, precomputed: Precomputed) -> Problem:
 
 @lru_cache(maxsize=2)
 def _read_public_half(text: str, folder: str, allowed_score: str | None) -> PublicHalf:
-    """Return the public half of the study that the JSON `text` states, read once in a process."""
     return public_half(StudySpec.from_dict(json.loads(text)), folder, allowed_score=allowed_score)
 
 

@@ -98,7 +98,6 @@ def _champion(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
 
 
 def _code_of(spec: StudySpec) -> Iterator[Code]:
-    """Yield the import paths (estimator, score, options) that a study names, but no estimator we trust."""
     model = spec.model
     if model.trained and not model.ours:
         from dpbo_core.models.estimator_allowlist.classes import PREDICTORS

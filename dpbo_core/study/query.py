@@ -234,7 +234,6 @@ def together(*queries: PrivateQuery) -> str:
 
 
 def _check_room_together(context: QueryContext, query: PrivateQuery, *follow_ups: PrivateQuery) -> None:
-    """Refuse queries that one cap cannot pay together, with the total price in the message."""
     if not follow_ups:
         return
     accounts = context.ledger.accounts(query.key.dataset)

@@ -211,7 +211,6 @@ def check_buildable(spec: StudySpec, folder: str | Path, problem: Problem) -> No
 
 
 def _built(factory: "EstimatorFactory", point: Mapping[str, Any]) -> NDArray[np.int64]:
-    """Build an estimator with the point's hyperparameters in this process."""
     factory.build(**point)
     return np.zeros(0, dtype=np.int64)
 

@@ -137,7 +137,6 @@ class StudySpec(StudyHead):
         )
 
     def _require_lambda_axis(self) -> None:
-        """Refuse a linear model's [space] unless its only axis is `lambda`, with positive values."""
         require(
             set(self.space) == {"lambda"},
             f"[space] of a {self.model.estimator} model has the axes {', '.join(map(repr, self.space))}",
@@ -237,7 +236,6 @@ def candidates_of(spec: StudySpec) -> CandidateSet:
 
 
 def _axis(section: AxisSection) -> Axis:
-    """Return the axis that a section of [space] states: of its listed values, or else from low to high."""
     if section.ends is None:
         return Categorical(section.values or ())
     low, high = section.ends

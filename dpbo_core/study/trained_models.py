@@ -108,7 +108,6 @@ def _may_be_trained(method: Method, problem: Problem) -> tuple[int, ...]:
 
 
 def _spread(indices: Sequence[int]) -> tuple[int, ...]:
-    """Return the indices, or `MAX_CHECKED` evenly spread ones if there are more."""
     if len(indices) <= MAX_CHECKED:
         return tuple(indices)
     return tuple(indices[int(place)] for place in np.linspace(0, len(indices) - 1, MAX_CHECKED))
