@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 from conftest import new_database
-from test_ledger import GUARANTEE, SYSTEM, key, lift, plan, sql
+from test_ledger import GUARANTEE, SYSTEM, capped, key, lift, plan, sql
 from used_ledgers import DATABASES, UsedLedger, generation_of, on_each
 from worlds import asked_until_it_answers
 
@@ -40,8 +40,7 @@ def spend(book, name, epsilon=0.1, dataset="d"):
 @pytest.fixture(scope="module")
 def used_once(tmp_path_factory):
     def use(url):
-        book = PrivacyLedger(url)
-        book.set_budget(OPEN)
+        book = capped(url, 1.0, 0.0)
         for name in "abc":
             spend(book, name)
 
@@ -205,8 +204,7 @@ def test_another_history_is_not_continued(used, here):
 
 def test_an_old_file_put_back_is_refused_by_a_ledger_already_open(here):
     url = f"sqlite:///{here / 'ledger.db'}"
-    book = PrivacyLedger(url)
-    book.set_budget(OPEN)
+    book = capped(url, 1.0, 0.0)
     spend(book, "a", 0.5)
     shutil.copy(here / "ledger.db", here / "old.db")
     spend(book, "b", 0.5)
@@ -328,8 +326,7 @@ def test_processes_may_make_the_same_ledger_at_once(ledger_url):
 def test_the_command_exports_verifies_and_accepts(here, dpbo, monkeypatch):
     url = f"sqlite:///{here / 'ledger.db'}"
     monkeypatch.setenv("DPBO_LEDGER_URL", url)
-    book = PrivacyLedger(url)
-    book.set_budget(OPEN)
+    book = capped(url, 1.0, 0.0)
     shutil.copy(here / "ledger.db", here / "old.db")
     spend(book, "a")
     assert dpbo("budget", "export", "--out", "copy.jsonl")[0] == 0
