@@ -35,13 +35,7 @@ from dpbo_core.privacy.guarantee import PUBLIC_MODELS, ROWWISE_PREDICTIONS, Evid
 from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.report import BETTER, COMPARISON, UNSURE, WORSE
 from dpbo_core.report.counting import Counter
-from dpbo_core.report.difference import (
-    GUESSED_PSI,
-    NoisedPairs,
-    PairedSums,
-    detectable,
-    detectable_by_pairs,
-)
+from dpbo_core.report.difference import GUESSED_PSI, NoisedPairs, PairedSums, detectable, detectable_by_pairs
 from dpbo_core.report.evaluated_model import ComparedModel
 from dpbo_core.report.histogram_cells import PERSON_WEIGHT, HistogramCells, Integers, ScoresOf
 from dpbo_core.report.ranked_pairs import N_SUMS, PairCounter, moved_by_a_unit, person_weight

@@ -49,17 +49,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.methods.pair_bounds import COUNT, NoiseTail, auc_interval, bounds_of_pairs
 from dpbo_core.privacy.release import NO_SCORE
-from dpbo_core.report.report_kind import (
-    HIGH,
-    LEVEL,
-    LOW,
-    Estimates,
-    Figures,
-    Interval,
-    Reals,
-    ReportKind,
-    wilson,
-)
+from dpbo_core.report.report_kind import HIGH, LEVEL, LOW, Estimates, Figures, Interval, Reals, ReportKind, wilson
 
 LARGE_SCALE = 1e6  # scale of noise whose whole steps no figure sees
 PAIRS, SEED = 2000, 20

@@ -6,13 +6,7 @@ a wrong type or an impossible number is a message that names the key and the nea
 
 from dpbo_core.study.data_kinds import PersonFiles, PredictionTable, PublicFiles
 from dpbo_core.study.data_section import DataSection
-from dpbo_core.study.model import (
-    EstimatorSection,
-    FunctionSection,
-    LinearSection,
-    ModelSection,
-    PredictionsSection,
-)
+from dpbo_core.study.model import EstimatorSection, FunctionSection, LinearSection, ModelSection, PredictionsSection
 from dpbo_core.study.sections import (
     AxisSection,
     BudgetSection,

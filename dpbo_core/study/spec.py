@@ -31,15 +31,7 @@ from dpbo_core.study.data_kinds import (
 )
 from dpbo_core.study.data_section import DataSection
 from dpbo_core.study.model import ModelSection, read_model
-from dpbo_core.study.section import (
-    TUPLE_VALIDATOR,
-    Name,
-    Section,
-    check_writable,
-    one_of,
-    refuse_unknown,
-    require,
-)
+from dpbo_core.study.section import TUPLE_VALIDATOR, Name, Section, check_writable, one_of, refuse_unknown, require
 from dpbo_core.study.sections import (
     AxisSection,
     BudgetSection,
