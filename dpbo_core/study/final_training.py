@@ -122,13 +122,7 @@ class FinalModel:
 
     @classmethod
     def of_release(
-        cls,
-        spec: StudySpec,
-        folder: str | Path,
-        release: Release,
-        public: PublicHalf | None = None,
-        *,
-        allowed_score: str | None = None,
+        cls, spec: StudySpec, folder: str | Path, release: Release, public: PublicHalf | None = None
     ) -> "FinalModel | None":
         """Return a model trained on the public set at the released hyperparameters.
 
@@ -138,17 +132,15 @@ class FinalModel:
             spec: the study.
             folder: the folder that the study's data paths are relative to.
             release: what it released.
-            public: its public half, if it was read already; a model that its trainer has cached is not trained
-            again.
-            allowed_score: the import path of the study's score function, if it may be imported.
+            public: its public half, if it was read already; a model that its trainer has is not trained again.
 
         Raises:
             StudyInvalid: the training data is no longer what the study says.
-            PolicyRefused: the study's score is a function that nobody allowed.
+            PolicyRefused: the study's score is a function, and its public half was not handed in.
         """
         if not model_is_public(release):
             return None
-        public = public or public_half(spec, folder, allowed_score=allowed_score)
+        public = public or public_half(spec, folder)
         if public.problem.trainer is None:  # the training set is sensitive: nothing but the release may come of it
             return None
         return cls(

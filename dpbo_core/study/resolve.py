@@ -19,7 +19,7 @@ from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.methods import METHODS, check_counts, check_scored_in_public, method_named
 from dpbo_core.methods.advice import AUTO, Advice, advise, check_scoring, choose
 from dpbo_core.methods.contract import Method
-from dpbo_core.methods.problem import DEFAULT_DELTA, Problem, Trainer, check_lengthscale
+from dpbo_core.methods.problem import DEFAULT_DELTA, Problem, check_lengthscale
 from dpbo_core.models.integer_sums import MeanOfRecords
 from dpbo_core.privacy.release import PrivacyPlan, step_score
 from dpbo_core.study import StudySpec
@@ -226,16 +226,10 @@ def check_one_pass(spec: StudySpec, method: Method) -> None:
         )
 
 
-def problem_of(
-    spec: StudySpec,
-    *,
-    n_validation: int | None,
-    trainer: Trainer | None = None,
-    unlisted: str | None = None,
-) -> Problem:
+def problem_of(spec: StudySpec, *, n_validation: int | None, unlisted: str | None = None) -> Problem:
     """Return the problem (model, score, candidates, sizes) that a study poses; `unlisted` as `resolve`.
 
-    `n_validation` is m, None if the study says its number of persons. Without a `trainer` it serves for planning.
+    `n_validation` is m, None if the study says its number of persons.
     """
     if spec.data.person_count is not None and pair_score(spec.model) is not None:
         raise StudyInvalid(
@@ -260,7 +254,6 @@ def problem_of(
         study=spec.name,
         edition=spec.edition,
         dataset=spec.privacy.dataset,
-        trainer=trainer,
         unlisted=_unlisted(spec) if unlisted is None else unlisted,
         scored_in_public=spec.data.has_public_records,
     )

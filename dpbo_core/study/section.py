@@ -231,9 +231,9 @@ def no_number(key: str) -> StudyInvalid:
     )
 
 
-def check_writable(value: Any, where: str = "", *, texts: bool = True) -> None:
+def check_writable(value: Any, *, texts: bool = True) -> None:
     """Refuse, at any depth of a study's tables, numbers that no double reaches, and texts that are no UTF-8."""
-    for place, item in _plain_values(value, where):
+    for place, item in _plain_values(value, ""):
         if type(item) is int and not -MAX_NUMBER <= item <= MAX_NUMBER:
             raise no_number(place)
         if texts and isinstance(item, str) and not item.isascii() and not is_unicode(item):

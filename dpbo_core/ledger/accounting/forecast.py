@@ -5,7 +5,7 @@ A budget ends by its spends by date, and those to come at the rhythm of its stud
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | s | `Stream` | the editions of one study by one method: what each costs now, and how often it is requested | — |
-| T_s | `every` | the median time between two editions of s, or as it is said | duration |
+| T_s | `every` | the median time between two editions of s | duration |
 | t, ε_t | `Point` | a date, and what is spent by then | — |
 
 Nothing is promised: the ledger admits or refuses each study when it is requested. A study with a single edition has
@@ -95,11 +95,8 @@ class Forecast:
         }
 
 
-def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream, ...]:
-    """Return the studies of several editions with the median time between them, or all with the interval `every`.
-
-    An edition's report is part of its price.
-    """
+def streams_of(account: Account) -> tuple[Stream, ...]:
+    """Return the studies of several editions with the median time between them; a report is part of an edition."""
     kinds: dict[tuple[str, str], list[Entry]] = {}
     for entry in _with_reports(account.entries):
         kinds.setdefault((entry.study, entry.method), []).append(entry)
@@ -107,8 +104,7 @@ def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream
     for entries in kinds.values():
         times = [entry.moment for entry in entries[-N_RECENT_EDITIONS:]]
         gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
-        rhythm = every or (timedelta(seconds=median(gaps)) if gaps else None)
-        if rhythm:
+        if gaps and (rhythm := timedelta(seconds=median(gaps))):
             streams.append(Stream(entries[-1], rhythm))
     return tuple(streams)
 
@@ -127,11 +123,11 @@ def _with_reports(entries: Sequence[Entry]) -> Iterator[Entry]:
             yield entry
 
 
-def forecast(account: Account, now: datetime, every: timedelta | None = None) -> Forecast | None:
-    """Return when the budget ends if studies recur as they did, or `every` so often; None if public or unspent."""
+def forecast(account: Account, now: datetime) -> Forecast | None:
+    """Return when the budget ends if studies recur as they did; None if it is public or nothing was spent."""
     if account.budget.public or not account.entries:
         return None
-    streams = streams_of(account, every)
+    streams = streams_of(account)
     due = [(max(s.newest.moment + s.every, now), place) for place, s in enumerate(streams)]
     heapq.heapify(due)
     admitted: list[tuple[datetime, int]] = []
