@@ -46,11 +46,7 @@ class Recorded:
 
 
 class RecordedStudies:
-    """The charges, draws and releases that a ledger recorded, read back, one snapshot a call.
-
-    Attributes:
-        url: of its database.
-    """
+    """The charges, draws and releases that a ledger recorded, read back, one snapshot a call."""
 
     def __init__(self, url: str) -> None:
         self._store, self.url = LedgerStore(url), url

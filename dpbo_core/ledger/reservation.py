@@ -200,11 +200,8 @@ class Reservation:
     """A query's claim on its budget, and the record of its draws. This is the recorder a method draws through.
 
     A ledger may be restored or replaced while it lives, and its row's number is another query's there: every use
-    asks for the entry `since`, which no other history has.
-
-    Attributes:
-        noise: standing of the noise source that it was charged with.
-        warm_start: what its search begins with, as it was fixed with the charge; None if it begins afresh.
+    asks for the entry `since`, which no other history has. `warm_start` is what its search begins with, as it was
+    fixed with the charge; None if it begins afresh.
     """
 
     def __init__(

@@ -41,16 +41,11 @@ class OverwritePolicy(Enum):
 
 
 class RollbackGuard:
-    """The records of one ledger.
+    """The records of one ledger: `beside` it or in this machine's folder, and with the user.
 
-    Attributes:
-        records: those that are not the user's. A database has two: the one by its URL notices another ledger in its
-            place, and the one by its identity an older copy under another spelling of the URL.
-
-    Args:
-        beside: the file beside the ledger, or in this machine's folder.
-        identity: of the ledger, which its copies share; empty until it is read.
-        place: of a SQLite file, whose copies elsewhere are ledgers of their own; empty for a database.
+    A database has two `records` beside the user's: the one by its URL notices another ledger in its place, and the
+    one by its `identity`, which copies share (empty until it is read), an older copy under another spelling of the
+    URL. A SQLite file has a `place`: its copies elsewhere are ledgers of their own.
     """
 
     def __init__(self, beside: Path, identity: str = "", place: str = "") -> None:

@@ -105,21 +105,16 @@ class Division:
 
 @dataclass(frozen=True)
 class Source:
-    """One source. `role` is what it is to the study: a dataset may have one of each.
-
-    Attributes:
-        marks: of the file as it is, or as it was whenever it was charged for: "device:inode:time";
-            of a database's table what its server says of it ("postgresql:system:database:table").
-        parts: real path → mark of each of a folder's Parquet files.
-        division: of one table in memory, whose other rows are public; None of two tables.
-    """
+    """One source. `role` is what it is to the study: a dataset may have one of each."""
 
     kind: Kind
     name: str = ""
     role: Role = "records"
+    # "device:inode:time" of the file as it is, or was whenever it was charged for; of a database's table what its
+    # server says of it ("postgresql:system:database:table")
     marks: frozenset[str] = field(default=frozenset(), compare=False)
-    parts: Mapping[str, str] = field(default_factory=dict, compare=False)
-    division: Division | None = field(default=None, compare=False)
+    parts: Mapping[str, str] = field(default_factory=dict, compare=False)  # path → mark of a folder's Parquet files
+    division: Division | None = field(default=None, compare=False)  # of one table in memory; None of two tables
 
     @property
     def all_marks(self) -> frozenset[str]:

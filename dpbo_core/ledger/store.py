@@ -39,16 +39,9 @@ N_FRESH_ENTRIES = 1  # entries of a ledger that was just made: its identity, and
 class LedgerStore:
     """An engine on one database, its tables made, its transactions serialised.
 
-    Args:
-        url: of a SQLite file or a PostgreSQL database.
-        restored: take the ledger for what it is, even if it is older than its records or of another schema (for
-            inspection).
-
-    Attributes:
-        server: whether it is in a database server, so that other machines have records of their own.
-        identity: drawn when it was made; its copies share it.
-        schema: the number of its schema.
-        guard: how far it had come, as it is kept outside it.
+    `restored` takes the ledger for what it is, even if it is older than its records or of another schema (for
+    inspection). Its `identity` was drawn when it was made, and its copies share it; `guard` is how far it had come,
+    as it is kept outside it.
     """
 
     def __init__(self, url: str, *, restored: bool = False) -> None:
@@ -178,8 +171,10 @@ class LedgerStore:
                 cause="an operator's role reads the ledger and does not write to it",
                 remedy="ask the curator, whose role may",
             )
-        if self.server and (reason := _server_reason(code, str(getattr(error, "orig", "")).lower())):
-            return DpboError(f"{self._name} {reason[0]}", cause=reason[1], remedy=reason[2])
+        words = str(getattr(error, "orig", "")).lower()
+        for marks, what, cause, remedy in SERVER_REASONS if self.server else ():
+            if code in marks or any(mark in words for mark in marks if " " in mark):
+                return DpboError(f"{self._name} {what}", cause=cause, remedy=remedy)
         if isinstance(error, sa.exc.IntegrityError | sa.exc.ProgrammingError | sa.exc.DataError):
             return None
         if type(error) in (sa.exc.DatabaseError, sa.exc.InternalError) and not self.server:
@@ -242,11 +237,3 @@ SERVER_REASONS = (  # SQLSTATEs and words of a driver's error, and what to say o
     ),
     (("3D000",), "does not exist on that server", "a misspelt name", "correct it, or create the database"),
 )
-
-
-def _server_reason(code: str, words: str) -> tuple[str, str, str] | None:
-    """Return what to say of a PostgreSQL driver's error, by its SQLSTATE or its words, which are not repeated."""
-    for marks, what, cause, remedy in SERVER_REASONS:
-        if code in marks or any(mark in words for mark in marks if " " in mark):
-            return what, cause, remedy
-    return None

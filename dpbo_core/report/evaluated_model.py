@@ -135,14 +135,10 @@ class ComparedModel:
 
 def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> EvaluatedModel:
     """The study's released model, trained now on its public set or read from a private training's release."""
-    if public.problem.trainer is None:
-        return _private_model(public, release)
-    if not model_is_public(release):
-        raise no_model()
-    return model_at(spec, public, release.value["hyperparameters"])
-
-
-def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
+    if public.problem.trainer is not None:
+        if not model_is_public(release):
+            raise no_model()
+        return model_at(spec, public, release.value["hyperparameters"])
     released = release.value.get("model")
     if released is None:
         raise StudyInvalid(

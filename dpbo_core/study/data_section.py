@@ -33,30 +33,18 @@ class Refusal(NamedTuple):
 
 
 class DataSection(Section):
-    """A kind of [data]: each subclass has the keys of its kind as fields. The properties read those that it has.
-
-    Attributes:
-        marks: [data] is of this kind if one of these keys is present; empty for the default kind.
-        foreign: keys of other kinds that it refuses, in this order.
-        needed: keys that it needs, in this order.
-        training_key: of the path of the training file, or of public predictions; "" for neither.
-        validation_key: of the path or address of the sensitive records; "" where no file holds them.
-        size_key: of the number m of records that are scored; "" where it is private.
-        sensitive_training: whether the training records are sensitive too.
-        names_people: whether a column of the records may say whose they are.
-        has_validation: whether the records that are scored are others than those that models are trained on.
-    """
+    """A kind of [data]: each subclass has the keys of its kind as fields. The properties read those that it has."""
 
     heading: ClassVar[str] = "data"
-    marks: ClassVar[tuple[str, ...]] = ()
-    foreign: ClassVar[tuple[Refusal, ...]] = ()
-    needed: ClassVar[tuple[Refusal, ...]] = ()
-    training_key: ClassVar[str] = "training"
-    validation_key: ClassVar[str] = "validation"
-    size_key: ClassVar[str] = "n_validation"
-    sensitive_training: ClassVar[bool] = False
-    names_people: ClassVar[bool] = True
-    has_validation: ClassVar[bool] = True
+    marks: ClassVar[tuple[str, ...]] = ()  # it is of this kind if one of these keys is present; () for the default
+    foreign: ClassVar[tuple[Refusal, ...]] = ()  # keys of other kinds that it refuses, in this order
+    needed: ClassVar[tuple[Refusal, ...]] = ()  # keys that it needs, in this order
+    training_key: ClassVar[str] = "training"  # of the training file, or of public predictions; "" for neither
+    validation_key: ClassVar[str] = "validation"  # of the sensitive records; "" where no file holds them
+    size_key: ClassVar[str] = "n_validation"  # of the number m of records that are scored; "" where it is private
+    sensitive_training: ClassVar[bool] = False  # whether the training records are sensitive too
+    names_people: ClassVar[bool] = True  # whether a column of the records may say whose they are
+    has_validation: ClassVar[bool] = True  # whether other records are scored than models are trained on
 
     @classmethod
     def claims(cls, table: Mapping[str, Any]) -> bool:

@@ -215,9 +215,20 @@ def half_of_parts(spec: StudySpec, problem: Problem, table: "TableParts", target
         raise TypeError("an estimator is trained on records in memory")
     fitted = fitted_map(spec, table, target)
     check_two_classes(len(fitted.classes), model.estimator)
-    reading = _Reading(fitted, table)
-    Z = stored(reading.signed_rows(), (table.n_records, fitted.n_features), memory_limit(spec))
-    labels = np.concatenate(reading.labels)
+    from dpbo_core.data.table_parts import PartsFingerprint
+
+    fingerprint, of_parts = PartsFingerprint(), list[NDArray[np.int64]]()
+
+    def signed_rows() -> Iterator[NDArray[np.float64]]:
+        """Yield each file's rows z_i = y_i·x_i, (n_j, d); its labels and fingerprint are stored on the way."""
+        for part in table.parts():
+            fingerprint.add(part)
+            encoded = fitted.transform(part)
+            of_parts.append(encoded.labels)
+            yield encoded.X * np.where(encoded.labels == 1, 1.0, -1.0)[:, None]
+
+    Z = stored(signed_rows(), (table.n_records, fitted.n_features), memory_limit(spec))
+    labels = np.concatenate(of_parts)
     rows = StoredRows(Z, np.where(labels == 1, 1.0, -1.0), memory_limit(spec))
     problem = linear_problem(model, problem, rows, labels, np.ones(len(labels)))
     if isinstance(problem.score, PairScore):
@@ -227,24 +238,5 @@ def half_of_parts(spec: StudySpec, problem: Problem, table: "TableParts", target
         preprocessing=fitted,
         columns=table.columns,
         target=target,
-        fingerprint=reading.fingerprint.hexdigest(),
+        fingerprint=fingerprint.hexdigest(),
     )
-
-
-class _Reading:
-    """One reading of all files: their rows, and on the way their labels and fingerprint."""
-
-    def __init__(self, fitted: Preprocessing, table: "TableParts") -> None:
-        self._fitted, self._table = fitted, table
-        self.labels: list[NDArray[np.int64]] = []
-        from dpbo_core.data.table_parts import PartsFingerprint
-
-        self.fingerprint = PartsFingerprint()
-
-    def signed_rows(self) -> Iterator[NDArray[np.float64]]:
-        """Yield each file's rows z_i = y_i·x_i, (n_j, d); its labels and fingerprint are stored on the way."""
-        for part in self._table.parts():
-            self.fingerprint.add(part)
-            encoded = self._fitted.transform(part)
-            self.labels.append(encoded.labels)
-            yield encoded.X * np.where(encoded.labels == 1, 1.0, -1.0)[:, None]

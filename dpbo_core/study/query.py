@@ -62,29 +62,17 @@ class IfUseless(Enum):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryContext:
-    """The context of a private query: everything about it but the query itself. The entry points create it once.
+    """The context of a private query: everything about it but the query itself. The entry points create it once."""
 
-    Attributes:
-        ledger: where budgets, draws and releases are.
-        folder: the folder that a study's data paths are relative to.
-        source: where noise comes from; the operating system unless a test says otherwise.
-        caller: who asks; what only the owner may do is refused to an operator.
-        workers: who scores the parts of a partitioned validation set; this process where None.
-        scheduled: whether this is one run of a schedule, whose search begins with what earlier runs released.
-        if_useless: what becomes of a first charge that is useless by its own plan.
-        asked_by: who asks, as text, for the ledger.
-        steps_seen: whether others see when each step begins and ends, as on a shared Prefect server.
-    """
-
-    ledger: PrivacyLedger
-    folder: str | Path = "."
-    source: NoiseSource = OS_NOISE
-    caller: Caller = Caller.OWNER
-    workers: Workers | None = None
-    scheduled: bool = False
-    if_useless: IfUseless = IfUseless.WARN
-    asked_by: str = ""
-    steps_seen: bool = False
+    ledger: PrivacyLedger  # where budgets, draws and releases are
+    folder: str | Path = "."  # that a study's data paths are relative to
+    source: NoiseSource = OS_NOISE  # where noise comes from; the operating system unless a test says otherwise
+    caller: Caller = Caller.OWNER  # who asks; what only the owner may do is refused to an operator
+    workers: Workers | None = None  # who scores the parts of a partitioned validation set; this process where None
+    scheduled: bool = False  # whether this is a run of a schedule, which begins with what earlier ones released
+    if_useless: IfUseless = IfUseless.WARN  # what becomes of a first charge that is useless by its own plan
+    asked_by: str = ""  # who asks, as text, for the ledger
+    steps_seen: bool = False  # whether others see when each step begins and ends, as on a shared Prefect server
 
 
 T = TypeVar("T")
@@ -92,16 +80,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class PrivateQuery(Charge):
-    """A query of sensitive records: its key, its price, its draws with their mechanisms, where its records are.
+    """A query of sensitive records: its key, its price, its draws with their mechanisms, where its records are."""
 
-    Attributes:
-        draws: the plan's noise draws, each with its mechanism. If the number of values to be noised is private, or
-            not known yet, a mechanism of another size at the same price takes its place here.
-        useless: why its plan, from public facts alone, expects mostly noise; "" if it does not.
-    """
-
+    # of the plan, each with its mechanism; with one of another size, at the same price, where the number of values
+    # to be noised is private, or not known yet
     draws: Draws = ()
-    useless: str = ""
+    useless: str = ""  # why its plan, from public facts alone, expects mostly noise; "" if it does not
 
     def release(self, value: Mapping[str, Any], standing: str, facts: Mapping[str, Any] | None = None) -> Release:
         """Return an unrecorded `Release` of `value`, in plain JSON, and public `facts`, at this query's price.

@@ -219,11 +219,8 @@ def check_search(study: ResolvedStudy) -> None:
 class ReadyStudy(Opaque):
     """A study whose public work is done, and of which nothing is charged: its price is known, its search begun.
 
-    Attributes:
-        run: the study, and who asks for it; with the choices of its charge where it was charged before.
-        public: its public half, by whose trainer whatever is released is trained.
-        query: what is to be charged.
-        charged_before: whether the ledger has its charge already, so that charging it again costs nothing.
+    `run` has the choices of its charge where it was `charged_before`, and charging it again costs nothing; by the
+    trainer of its `public` half whatever is released is trained.
     """
 
     __slots__ = ("_problem", "_published", "_search", "charged_before", "public", "query", "run")
