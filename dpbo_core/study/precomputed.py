@@ -5,16 +5,9 @@ shortlist and a public prior cross-validate all of Λ, or first an evenly spread
 of a trajectory, and the other half of a public search, are not known in advance: each depends on the results before
 it.
 
-What is left of it is done in pieces, so that it can be watched (`PublicWork`):
-
-try out          one training a structure (`trained_models`), so that what cannot be trained is refused first
-cross-validate   the candidates whose public scores the study needs whatever they are, by chunks
-search           the rest of a public search, each trial of which follows from those before
-train            all of Λ where a step must not (`trained_first`), by chunks in a public order; `RetrainingTrainer`
-                 where it does
-
-A function of the study and its public training set: a piece that fails says so in full, and nothing was charged.
-What one of them trained no step trains again, and nobody who publishes it (`TrainedModels`).
+It is done in pieces, so that it can be watched (`PublicWork`), the trials first, so that what cannot be trained is
+refused. It is a function of the study and its public training set: a piece that fails says so in full, and nothing
+was charged. What it trained no step trains again, and nobody who publishes it (`TrainedModels`).
 """
 
 import json

@@ -1,14 +1,6 @@
 """Whether a plan may be charged to a dataset, the message that says why not, and what one edition of a study costs.
 
-The price is said once: `plan`, `tune`, `serve`, `budget` and refusals all show this.
-
-price = Price(account, {"choice": plan, "report": evaluation})
-price.epsilon       the sum of what its parts guarantee
-price.counted       by how much the account grows, which is less where Gaussian noise is added up together
-price.left          of the cap, once this is charged
-price.more          further editions at the same price that still fit then
-price.change        the error of a study that was changed after its edition was released; None if it was not
-price.refusal       the error that a charge would raise; None if there is room
+The price is said once: `plan`, `tune`, `serve`, `budget` and refusals all show a `Price`.
 """
 
 import math
