@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from dpbo_core.data import Table
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
-from dpbo_core.methods.contract import Draws
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.integer_sums import GRID
@@ -109,6 +108,7 @@ class ComparisonQuery(EvaluationQuery):
     """One comparison, before any model is trained."""
 
     n_sums: ClassVar[int] = 2
+    draw_name: ClassVar[str] = DRAW
     differing: ClassVar[str] = "scores"
     evidence: ClassVar[Evidence] = EVIDENCE
 
@@ -151,16 +151,9 @@ class ComparisonQuery(EvaluationQuery):
 
     def plan(self, unlisted: str) -> PrivacyPlan:
         """The comparison's price and assumptions; `unlisted`: a part that may not predict row by row, or ""."""
-        column = self.champion.startswith(COLUMN)
-        guarantee = super().plan(unlisted).guarantee
-        named = {*guarantee.assumptions, (ROWWISE_PREDICTIONS if column else PUBLIC_MODELS).name}
-        stated = replace(guarantee, assumptions=tuple(sorted(named)), evidence=self.evidence)
-        return PrivacyPlan(stated, (self.mechanism(self.n_sums).spend(DRAW),))
-
-    def draws(self, size: int) -> Draws:  # noqa: ARG002  there are as many sums whatever the size
-        """Return the one noise draw: its price, and the mechanism that noises all sums together."""
-        mechanism = self.mechanism(self.n_sums)
-        return ((mechanism.spend(DRAW), mechanism),)
+        plan, column = super().plan(unlisted), self.champion.startswith(COLUMN)
+        named = {*plan.guarantee.assumptions, (ROWWISE_PREDICTIONS if column else PUBLIC_MODELS).name}
+        return replace(plan, guarantee=replace(plan.guarantee, assumptions=tuple(sorted(named))))
 
     def counter(self, challenger: ComparedModel, champion: ComparedModel) -> "DifferenceCounter | PairCounter":
         """Return the counter of the records' differences under both models."""

@@ -11,6 +11,7 @@ version would bin or report.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.features import Category
@@ -60,6 +61,9 @@ EVIDENCE = Evidence(
 @dataclass(frozen=True)
 class EvaluationQuery:
     """One evaluation, before any model is trained."""
+
+    draw_name: ClassVar[str] = DRAW_NAME
+    evidence: ClassVar[Evidence] = EVIDENCE
 
     spec: StudySpec
     problem: Problem  # its public facts
@@ -137,7 +141,7 @@ class EvaluationQuery:
     @property
     def scale(self) -> float:
         """The scale b of the Laplace noise in each histogram cell, in records or persons."""
-        return self.mechanism(1).spend(DRAW_NAME).noise_scale
+        return self.mechanism(1).spend(self.draw_name).noise_scale
 
     def mechanism(self, size: int) -> LaplaceHistogram:
         """Return the noise mechanism for a histogram of `size` cells; its price does not depend on their number."""
@@ -153,15 +157,15 @@ class EvaluationQuery:
             unit=self.problem.unit,
             relation=self.problem.relation,
             assumptions=(ROWWISE_PREDICTIONS.name,) if assumed else (),
-            evidence=EVIDENCE,
+            evidence=self.evidence,
             person=self.problem.person,
         )
-        return PrivacyPlan(guarantee, (self.mechanism(1).spend(DRAW_NAME),))
+        return PrivacyPlan(guarantee, (self.mechanism(1).spend(self.draw_name),))
 
     def draws(self, size: int) -> Draws:
-        """Return the one noise draw to be made, of all `size` histogram cells: its price and its mechanism."""
+        """Return the one noise draw to be made, of all `size` cells or sums: its price and its mechanism."""
         mechanism = self.mechanism(size)
-        return ((mechanism.spend(DRAW_NAME), mechanism),)
+        return ((mechanism.spend(self.draw_name), mechanism),)
 
     def priced(
         self, key: QueryKey, plan: PrivacyPlan, sources: tuple[Source, ...], size: int = 1, useless: str = ""
