@@ -1,8 +1,8 @@
 """Whether the ledger is what was written: its chain, its tables, its age, and an exported copy of it.
 
-The copy is kept where the ledger's owner cannot change it. An entry holds only what dpbo can have written: no amount
-is below 0, and a reservation's amounts are those of its own spends, composed. So nobody can write a row that gives
-back.
+The copy is kept where the ledger's owner cannot change it. An entry holds only what dpbo can have written: no
+amount is below 0, and a reservation's amounts are those of its own spends, composed. So nobody can write a row that
+gives back.
 """
 
 import json

@@ -108,17 +108,15 @@ def test_two_studies_go_on_in_turn(ledger):
 
 def test_an_edition_and_its_report_are_one_price_of_a_forecast(ledger):
     """As many more as `dpbo budget` says: a choice is charged together with its report, or not at all."""
-    for edition in (1, 2):
-        reserve(ledger, "monthly", edition, PrivateGrid())
-        reserve(ledger, "monthly/evaluation", edition, PrivateGrid())
+    reserve(ledger, "monthly", 1, PrivateGrid())
+    reserve(ledger, "monthly/evaluation", 1, PrivateGrid())
     (account,) = ledger.accounts("clinic")
-    told = forecast(dated(account, [0, 0, 30, 30]), BEGIN + 30 * DAY)
+    told = forecast(account, BEGIN, every=30 * DAY)
     assert [(stream.name, more) for stream, more in told.streams] == [("monthly", account.editions["monthly"])]
-    for edition in (1, 2):
-        reserve(ledger, "other/evaluation", edition, PrivateTrajectory())  # a report by itself
+    reserve(ledger, "other/evaluation", 1, PrivateTrajectory())  # a report by itself
     (account,) = ledger.accounts("clinic")
-    told = forecast(dated(account, [0, 0, 30, 30, 31, 61]), BEGIN + 61 * DAY)
-    assert [stream.name for stream, _ in told.streams] == ["monthly", "other/evaluation"]
+    named = [stream.name for stream, _ in forecast(account, BEGIN, every=30 * DAY).streams]
+    assert named == ["monthly", "other/evaluation"]
 
 
 def test_what_has_no_rhythm_and_what_has_no_end(ledger):
@@ -126,15 +124,14 @@ def test_what_has_no_rhythm_and_what_has_no_end(ledger):
     assert forecast(account, BEGIN) is None
     reserve(ledger, "nightly", 0, PrivateTrajectory())
     (account,) = ledger.accounts("clinic")
-    assert forecast(dated(account, [0]), BEGIN).streams == ()
-    reserve(ledger, "nightly", 1, PrivateTrajectory())
-    (account,) = ledger.accounts("clinic")
-    weekly, third = dated(account, [0, 7]), FORECAST_HORIZON / DAY / 3
-    assert forecast(weekly, BEGIN + 7 * DAY).streams[0][1] == 20
-    seldom = forecast(dated(account, [0, third]), BEGIN + third * DAY)
+    account = dated(account, [0])
+    assert forecast(account, BEGIN).streams == ()
+    told = forecast(account, BEGIN, every=7 * DAY)
+    assert told.streams[0][1] == 21
+    seldom = forecast(account, BEGIN, every=FORECAST_HORIZON / 3)
     assert (seldom.ends, seldom.streams[0][1]) == (None, 3)
-    late = forecast(weekly, BEGIN + 107 * DAY)  # what was missed does not run in a burst
-    assert late.ends == BEGIN + (107 + 7 * 20) * DAY
+    late = forecast(account, BEGIN + 100 * DAY, every=7 * DAY)  # what was missed does not run in a burst
+    assert late.ends == BEGIN + (100 + 7 * 21) * DAY
     assert forecast(replace(account, budget=PrivacyBudget.without_limit("clinic")), BEGIN) is None
 
 

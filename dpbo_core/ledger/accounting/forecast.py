@@ -5,7 +5,7 @@ A budget ends by its spends by date, and those to come at the rhythm of its stud
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | s | `Stream` | the editions of one study by one method: what each costs now, and how often it is requested | — |
-| T_s | `every` | the median time between two editions of s | duration |
+| T_s | `every` | the median time between two editions of s, or as it is said | duration |
 | t, ε_t | `Point` | a date, and what is spent by then | — |
 
 Nothing is promised: the ledger admits or refuses each study when it is requested. A study with a single edition has
@@ -95,8 +95,11 @@ class Forecast:
         }
 
 
-def streams_of(account: Account) -> tuple[Stream, ...]:
-    """Return the studies of several editions with the median time between them; a report is part of an edition."""
+def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream, ...]:
+    """Return the studies of several editions with the median time between them, or all with the interval `every`.
+
+    An edition's report is part of its price.
+    """
     kinds: dict[tuple[str, str], list[Entry]] = {}
     for entry in _with_reports(account.entries):
         kinds.setdefault((entry.study, entry.method), []).append(entry)
@@ -104,7 +107,8 @@ def streams_of(account: Account) -> tuple[Stream, ...]:
     for entries in kinds.values():
         times = [entry.moment for entry in entries[-N_RECENT_EDITIONS:]]
         gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
-        if gaps and (rhythm := timedelta(seconds=median(gaps))):
+        rhythm = every or (timedelta(seconds=median(gaps)) if gaps else None)
+        if rhythm:
             streams.append(Stream(entries[-1], rhythm))
     return tuple(streams)
 
@@ -123,11 +127,11 @@ def _with_reports(entries: Sequence[Entry]) -> Iterator[Entry]:
             yield entry
 
 
-def forecast(account: Account, now: datetime) -> Forecast | None:
-    """Return when the budget ends if studies recur as they did; None if it is public or nothing was spent."""
+def forecast(account: Account, now: datetime, every: timedelta | None = None) -> Forecast | None:
+    """Return when the budget ends if studies recur as they did, or `every` so often; None if public or unspent."""
     if account.budget.public or not account.entries:
         return None
-    streams = streams_of(account)
+    streams = streams_of(account, every)
     due = [(max(s.newest.moment + s.every, now), place) for place, s in enumerate(streams)]
     heapq.heapify(due)
     admitted: list[tuple[datetime, int]] = []
