@@ -201,9 +201,9 @@ class LedgerStore:
         for place, path in entries:
             self._check_reached(connection, last, place, path)
         beside = max((place for place, _ in entries), key=lambda place: place.sequence, default=START_PLACE)
-        known = beside.sequence or self._restored or self._read_only or self.server
-        unknown = not known and last.sequence > N_FRESH_ENTRIES
-        if unknown and not own.read().sequence:  # read again: another process may just have begun it
+        unknown = not (beside.sequence or self._restored or self._read_only or self.server)
+        # read again: another process may just have begun it
+        if unknown and last.sequence > N_FRESH_ENTRIES and not own.read().sequence:
             raise missing(own.path)
         self._check_reached(connection, last, of_user, self.guard.path_of_user or own.path)
         return last, beside
