@@ -3,13 +3,13 @@
 import json
 import os
 import shutil
-import signal
 import stat
 from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
 from conftest import new_database
+from spend_kills import killed_at
 from test_ledger import GUARANTEE, SYSTEM, capped, key, lift, plan, sql
 from used_ledgers import DATABASES, UsedLedger, generation_of, on_each
 from worlds import asked_until_it_answers
@@ -268,26 +268,6 @@ def test_the_generation_of_a_postgresql_ledger_lies_in_this_machines_state(here,
     assert stat.S_IMODE((here / "mlruns").stat().st_mode) == 0o700
 
 
-def killed_at(statement, url):
-    """Open the ledger in a child that is killed just before its n-th statement; True if it lived to the end."""
-    child = os.fork()
-    if child == 0:
-        seen = []
-
-        def count(*_):
-            seen.append(1)
-            if len(seen) == statement:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        sa.event.listen(sa.Engine, "before_cursor_execute", count)
-        sa.event.listen(sa.Engine, "commit", count)
-        try:
-            PrivacyLedger(url)
-        finally:
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
 @pytest.mark.parametrize(
     "stride", [pytest.param(1, marks=pytest.mark.slow, id="everywhere"), pytest.param(11, id="every 11th place")]
 )
@@ -296,7 +276,7 @@ def test_killed_anywhere_while_it_is_made_a_ledger_is_whole_or_not_there(ledger_
     finished = False
     while not finished:
         n += stride
-        finished = killed_at(n, ledger_url)
+        finished = killed_at(n, lambda: PrivacyLedger(ledger_url))
         tables = set(sa.inspect(sa.create_engine(ledger_url, poolclass=sa.pool.NullPool)).get_table_names())
         assert tables in (set(), {*METADATA.tables}), n
         empty += not tables
