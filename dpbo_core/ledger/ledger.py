@@ -141,19 +141,9 @@ class PrivacyLedger(OwnersLedger):
         )
 
     def book(self, charge: Charge, receipt: Release, *, beyond_cap: bool = False) -> tuple[Release, bool]:
-        """Charge a spend made elsewhere and record its receipt, in one transaction; or read back the one booked.
+        """Charge a spend made elsewhere and record its receipt, in one transaction, or read back the one booked.
 
-        Args:
-            charge: its price and its key.
-            receipt: what is recorded as its release.
-            beyond_cap: charge it whatever the cap has left, since it happened already.
-
-        Returns:
-            The recorded receipt, and whether it was booked now.
-
-        Raises:
-            StudyInvalid: the key was booked at another price.
-            NoBudget, BudgetExceeded, BudgetRefused, AssumptionNotAccepted: as `reserve`; nothing was charged.
+        Returns the receipt, and whether it was booked now. `beyond_cap` charges what happened already.
         """
         caller = Caller.OWNER if self.is_ours else Caller.OPERATOR
         with self._store.writing() as writer:

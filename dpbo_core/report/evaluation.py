@@ -93,7 +93,7 @@ def plan_evaluation(
     epsilon: float | None = None,
     folder: str | Path = ".",
 ) -> EvaluationPlan:
-    """Return the price and expected errors of what `evaluate_study` would do; charges nothing."""
+    """Return the price and expected errors of `evaluate_study` with these arguments; charges nothing."""
     run = Run.of(study, QueryContext(ledger, folder), *unsaved_cost(model))
     request, account = request_of(run, model, epsilon), paying_account(study, ledger)
     return planned(request.query, request.evaluated_model(), request.grouping, account)

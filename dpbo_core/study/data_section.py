@@ -54,11 +54,7 @@ class DataSection(Section):
 
     @classmethod
     def read(cls, table: Mapping[str, Any]) -> Self:
-        """Return the table [data] of a study as a section of this class, which is one way of giving data.
-
-        Raises:
-            StudyInvalid: a key belongs to another way of giving data or is missing, or a value does not fit.
-        """
+        """Return the table [data] of a study as a section of this class, which is one way of giving data."""
         for refused in cls.foreign:
             present = [key for key in refused.keys if key in table]
             what = refused.what.replace("{keys}", ", ".join(present))

@@ -53,11 +53,7 @@ class Section(BaseModel):
 
     @classmethod
     def read(cls, table: Any) -> Self:
-        """Return the section that a table of a study states; a section as it is.
-
-        Raises:
-            StudyInvalid: a key is unknown or missing, or a value does not fit.
-        """
+        """Return the section that a table of a study states; a section as it is."""
         if isinstance(table, cls):
             return table
         require(isinstance(table, Mapping), f"[{cls.heading}] is not a table")

@@ -305,9 +305,7 @@ def ready_study(run: Run, *, precomputed: Precomputed | None = None) -> ReadyStu
 
 
 def open_study(run: Run, *, precomputed: Precomputed | None = None) -> StudyRun | ReplayedStudy:
-    """Do a study's public work and charge it: ready for its steps. If its release is recorded, nothing is charged.
-
-    Args: as `ready_study`.
+    """Do a study's public work, but what is `precomputed`, and charge it: ready for its steps, or released before.
 
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.

@@ -96,10 +96,7 @@ class Forecast:
 
 
 def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream, ...]:
-    """Return the studies of several editions with the median time between them, or all with the interval `every`.
-
-    An edition's report is part of its price.
-    """
+    """Return the studies of several editions, with the median time between them, or all, with that of `every`."""
     kinds: dict[tuple[str, str], list[Entry]] = {}
     for entry in _with_reports(account.entries):
         kinds.setdefault((entry.study, entry.method), []).append(entry)
