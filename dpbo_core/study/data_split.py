@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
-from dpbo_core.data.addresses import FolderAddress, Part, list_parquet_files, list_parts, parse_place
+from dpbo_core.data.addresses import FolderAddress, Part, QueryAddress, list_parquet_files, list_parts, parse_place
 from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table import joined
 from dpbo_core.errors import StudyInvalid
@@ -291,11 +291,12 @@ def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
 def identified_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
     """As `sources_of`, but a database server is asked which one it is, so that each of its names is one source."""
     shown, sources = spec.data.validation_file, sources_of(spec, folder)
-    if not shown:
+    place = parse_place(folder, shown) if shown else None
+    if not isinstance(place, QueryAddress):
         return sources
-    from dpbo_core.study.named_sources import identified_source
+    from dpbo_core.data.fetched import server_marks
 
-    return (identified_source(parse_place(folder, shown), shown_as=shown), *sources[1:])
+    return (replace(sources[0], marks=server_marks(place, shown_as=shown)), *sources[1:])
 
 
 def public_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
