@@ -163,7 +163,7 @@ def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | No
 def standing_of(release: Release, url: str) -> Standing:
     """Return "held" if the ledger at `url` has the release, "another" if it is of another ledger or names none.
 
-    "accepted": it is missing, and a person accepted an older copy of the ledger. Without that it raises.
+    "accepted": it is missing, and a person accepted an older copy of the ledger; otherwise LedgerDamaged is raised.
     """
     if not release.ledger:
         return "another"

@@ -66,7 +66,7 @@ class Recovered:
 
 
 def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
-    """Accept a ledger older than its rollback guard, and add what an exported history has beyond it: returns that.
+    """Accept a ledger that is older than its rollback guard, and return what an exported history added to it.
 
     The acceptance becomes an entry of the history. None if the ledger was sound; one changed otherwise is refused.
     """

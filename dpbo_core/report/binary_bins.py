@@ -128,7 +128,7 @@ def _errors(
 
 
 def _spread(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...], n_records: int) -> float:
-    """Return ω, what the order within bins, unknown, leaves open of the AUC; 0 if a class is missing."""
+    """Return ω, the deviation of the AUC that the unknown order within bins leaves; 0 if a class is missing."""
     P, N = class_counts(values, positive, edges)
     if not (P.any() and N.any()):
         return 0.0
@@ -207,7 +207,7 @@ def average_precision(positives: Reals, negatives: Reals, untied: float) -> Real
 
 
 def average_precision_ends(positives: Reals, negatives: Reals) -> tuple[Reals, Reals]:
-    """Return the extremes of the average precision of counts (…, B): a bin's negatives above its positives, below.
+    """Return the ends of the average precision of counts (…, B): negatives of a bin above its positives, and below.
 
     In both, the positives of a bin are a run with F negatives above them, so that the x-th positive from the top
     has precision x/(x + F). The sum over x is taken as an integral, because noised counts are not whole numbers and

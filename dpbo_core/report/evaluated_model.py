@@ -152,7 +152,7 @@ def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> Eva
 
 
 def _privately_trained(fitted: Preprocessing, model: LinearModel | SoftmaxModel) -> EvaluatedModel:
-    """Return a privately trained model to evaluate by class, of no public records: its own are sensitive."""
+    """Return a privately trained model to evaluate by class; it has no public records."""
     nobody = np.zeros(0, dtype=np.int64)
     public = PublicRecords(nobody, nobody, classes=tuple(map(shown, fitted.classes)))
     return EvaluatedModel(Multiclass, model, fitted, np.zeros((0, fitted.n_features)), public, "")

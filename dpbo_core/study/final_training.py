@@ -185,7 +185,7 @@ def _two_public_values(column: NamedColumn) -> list[Any]:
 
 
 def model_is_public(release: Release) -> bool:
-    """Return whether a public model can be trained: of hyperparameters, with no model or made predictions."""
+    """Return whether a model can be trained in public at released hyperparameters, of no made predictions."""
     chosen = bool(release.value.get("hyperparameters")) and "model" not in release.value
     return chosen and release.facts.get("estimator") != PREDICTIONS
 

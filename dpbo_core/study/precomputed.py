@@ -268,7 +268,7 @@ class PublicWork:
 
     @property
     def to_train(self) -> Chunks:
-        """Indices of the candidates still to be trained before any step, a structure's first first, in chunks."""
+        """Indices of the candidates to train before any step, one of each structure first, in chunks."""
         method, problem = self._study.method, self._problem
         everyone = trained_first(method, problem) if problem.model.trained else ()
         ordered = dict.fromkeys((*to_try_out(method, problem), *everyone)) if everyone else ()
