@@ -209,19 +209,9 @@ class Account:
     @property
     def editions(self) -> dict[str, int]:
         """By study, how many more editions at its newest price the cap admits if no others run; empty if public."""
-        choices = [one for one in self.entries if one.draws and not one.study.endswith(REPORT_SUFFIX)]
-        newest = {entry.study: entry for entry in choices}
-        charged: dict[str, list[Entry]] = {study: [entry] for study, entry in newest.items()}
-        for entry in self.entries:
-            study = entry.study.removesuffix(REPORT_SUFFIX)
-            if study != entry.study and study in newest and entry.edition == newest[study].edition:
-                charged[study] = [newest[study], entry]
-        if self.budget.public:
-            return {}
-        return {
-            study: self.room_for(sum((e.cost for e in of), ZERO_TOTAL), [draw for e in of for draw in e.draws])
-            for study, of in charged.items()
-        }
+        priced = with_reports([entry for entry in self.entries if entry.draws])  # none of one that took over
+        newest = {entry.study: entry for entry in priced if not entry.study.endswith(REPORT_SUFFIX)}
+        return {} if self.budget.public else {study: self.room_for(e.cost, e.draws) for study, e in newest.items()}
 
     def room_for(self, cost: Total, draws: Sequence[Draw]) -> int:
         """Return how many more such charges the cap admits if nothing else is charged meanwhile; at most 10,000."""
@@ -232,6 +222,20 @@ class Account:
             if not self.budget.admits(total, self.unit, filtered):
                 return count
         return MAX_COUNTED_ROOM
+
+
+def with_reports(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """Yield the entries, each edition's report added to its choice, with which it was charged."""
+    study_of = {entry.study: entry.study.removesuffix(REPORT_SUFFIX) for entry in entries}
+    choices = {(entry.study, entry.edition) for entry in entries if study_of[entry.study] == entry.study}
+    reports = {(study_of[e.study], e.edition): e for e in entries if study_of[e.study] != e.study}
+    for entry in entries:
+        key = study_of[entry.study], entry.edition
+        report = reports.get(key)
+        if entry.study == key[0] and report is not None:
+            yield replace(entry, cost=entry.cost + report.cost, draws=entry.draws + report.draws)
+        elif entry.study == key[0] or key not in choices:
+            yield entry
 
 
 @dataclass(frozen=True)
