@@ -32,9 +32,8 @@ def test_the_first_spend_fixes_k_and_another_is_refused_by_name(url):
         with pytest.raises(BudgetRefused, match=rf"'d' .*at most 5 records; .*max_records_per_person = {k}\b"):
             book.reserve(Charge(key("b"), plan(0.1), max_records_per_person=k), noise=SYSTEM)
     book.reserve(Charge(key("b"), plan(0.1), max_records_per_person=5), noise=SYSTEM)
-    book.reserve(
-        Charge(key("a"), plan(0.1), max_records_per_person=7), noise=SYSTEM
-    )  # a rerun takes over what it paid for
+    # a rerun takes over what it paid for
+    book.reserve(Charge(key("a"), plan(0.1), max_records_per_person=7), noise=SYSTEM)
     assert len(book.accounts("d")[0].entries) == 2
     assert audit.verify(url).sequence == 5
 

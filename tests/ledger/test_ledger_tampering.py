@@ -363,9 +363,8 @@ def test_a_restored_database_is_noticed_from_any_folder(postgresql, here, tmp_pa
     ):
         with pytest.raises(LedgerDamaged, match=r"older than it was: entry 6 .*--accept-restored"):
             look()
-    with (
-        monkeypatch.context() as another
-    ):  # who never saw the newer one: the planted fault, and what is not claimed
+    # who never saw the newer one: the planted fault, and what is not claimed
+    with monkeypatch.context() as another:
         another.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("another user")))
         assert admitted(url)
     with pytest.raises(LedgerDamaged, match="older than it was"):
