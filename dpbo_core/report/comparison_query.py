@@ -20,23 +20,21 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbo_core.data import Table
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
 from dpbo_core.methods.problem import Problem
-from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.scores.kinds import PairScore, check_two_classes
 from dpbo_core.privacy.certified import score_range
 from dpbo_core.privacy.guarantee import PUBLIC_MODELS, ROWWISE_PREDICTIONS, Evidence, Standing
 from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.report import BETTER, COMPARISON, UNSURE, WORSE
-from dpbo_core.report.counting import Counter
+from dpbo_core.report.counting import CellCounter
 from dpbo_core.report.difference import GUESSED_PSI, NoisedPairs, PairedSums, detectable, detectable_by_pairs
 from dpbo_core.report.evaluated_model import ComparedModel
-from dpbo_core.report.histogram_cells import PERSON_WEIGHT, HistogramCells, Integers, ScoresOf
+from dpbo_core.report.histogram_cells import PERSON_WEIGHT, Integers
 from dpbo_core.report.ranked_pairs import N_SUMS, PairCounter, moved_by_a_unit, person_weight
 from dpbo_core.report.request import EvaluationQuery
 from dpbo_core.study import EvaluationSection, StudySpec
@@ -58,36 +56,21 @@ PAIR_EVIDENCE = Evidence(
 PAIRS = "pairs"  # what is compared where the score ranks
 
 
-@dataclass(frozen=True)
-class DifferenceLevels(HistogramCells):
-    """The 2L + 1 levels of a difference as cells; a difference is no outcome of one estimator."""
-
-    levels: int = 1
-
-    @property
-    def n_cells(self) -> int:
-        """The number 2L + 1 of levels."""
-        return 2 * self.levels + 1
-
-    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> NDArray[np.float64]:  # noqa: ARG002
-        """Raise TypeError: `DifferenceCounter` works the levels out itself."""
-        raise TypeError("a difference is of two models")
-
-
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class DifferenceCounter(Counter):
+class DifferenceCounter(CellCounter):
     """Counts records by the level of their difference: cell 1 + L + d, as a report's records by their cells."""
 
     challenger: ComparedModel
     champion: ComparedModel
+    levels: int  # L, from no difference to the whole range
 
     @property
-    def levels(self) -> int:
-        """The number L of levels from no difference to the whole range."""
-        return (self.cells.n_cells - 1) // 2
+    def size(self) -> int:
+        """The number 2L + 1 of levels, with one cell for what has none."""
+        return 2 * self.levels + 2
 
-    def _cells(self, table: Table, scores: ScoresOf = FittedEstimator.scores) -> Integers:
-        by_person = scores is not FittedEstimator.scores
+    def codes(self, table: Table, *, by_person: bool) -> Integers:
+        """Return the cell 1 + L + d of each record's difference, (m,)."""
         one, other = (model.steps(table, by_person=by_person) for model in (self.challenger, self.champion))
         difference = one - other
         return 1 + self.levels + (difference * self.levels + GRID // 2) // GRID
@@ -157,9 +140,8 @@ class ComparisonQuery(EvaluationQuery):
 
     def counter(self, challenger: ComparedModel, champion: ComparedModel) -> "DifferenceCounter | PairCounter":
         """Return the counter of the records' differences under both models."""
-        reader, cells = _reader(challenger, champion), DifferenceLevels((), self.levels)
-        fitted, model = reader.preprocessing, reader.model
-        return DifferenceCounter(fitted, model, cells, challenger=challenger, champion=champion)
+        fitted = _reader(challenger, champion).preprocessing
+        return DifferenceCounter(fitted, challenger=challenger, champion=champion, levels=self.levels)
 
     def key_of(self, digest: str, champion: str) -> QueryKey:
         """Return the comparison's key in the ledger, for the models with these digests."""

@@ -26,7 +26,7 @@ from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import DpboError, Sealed, StudyInvalid
-from dpbo_core.models.estimators import FittedEstimator, Scorable
+from dpbo_core.models.estimators import Scorable
 from dpbo_core.models.scoring.partitioned import FILE_NAME_SHOWN, Answer, SerialWorkers, Workers, pieces_of
 from dpbo_core.models.scoring.persons import Persons
 from dpbo_core.privacy.sensitive import Sensitive, attempted
@@ -35,7 +35,6 @@ from dpbo_core.report.histogram_cells import (
     HistogramCells,
     Integers,
     PersonCells,
-    ScoresOf,
     kind_cells,
     only_needed,
     with_groups,
@@ -57,12 +56,16 @@ class TableCounter(ABC):
         """How many numbers are counted."""
 
     @abstractmethod
+    def codes(self, table: Table, *, by_person: bool) -> Integers:
+        """Return each record's cell, (m,), 0 for what is not read; by person whatever the records' order."""
+
+    @abstractmethod
     def histogram(self, table: Table) -> Integers:
         """The exact counts of the table's records, (C,): as sensitive as the table."""
 
-    @abstractmethod
     def by_person(self, table: Table, people: Sequence[Person]) -> PersonCells:
         """Return each person's number of records in each cell: as sensitive as the table."""
+        return PersonCells.of(Persons.of(people), self.codes(table, by_person=True))
 
     @abstractmethod
     def persons_table(self, people: PersonCells, n_persons: int) -> Integers:
@@ -79,7 +82,29 @@ class TableCounter(ABC):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Counter(TableCounter):
+class CellCounter(TableCounter):
+    """Counts how many records, or how much of a person, are in each cell."""
+
+    def histogram(self, table: Table) -> Integers:
+        """The exact number of the table's records in each histogram cell, (C,): as sensitive as the table."""
+        return np.bincount(self.codes(table, by_person=False), minlength=self.size).astype(np.int64)
+
+    def persons_table(self, people: PersonCells, n_persons: int) -> Integers:
+        """The exact histogram, (C,), where each of n persons counts once."""
+        return people.table(self.size, n_persons)
+
+    def of_parts(self, parts: Sequence[Part], n_records: int, workers: Workers | None) -> Integers:
+        """Return the exact histogram of files, refused unless they hold `n_records`."""
+        workers = workers or SerialWorkers()
+        parts = pieces_of(parts, workers)
+        answers = [one for one in workers.map(PartCounter(self), parts) if one is not None]
+        if len(answers) != len(parts) or sum(n for _, n in answers) != n_records:
+            raise Sealed
+        return sum((np.asarray(counts) for counts, _ in answers), np.zeros(self.size, dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Counter(CellCounter):
     """The public model and settings by which records are assigned to histogram cells and counted."""
 
     model: Scorable  # whose decision values, classes or errors are counted
@@ -96,39 +121,19 @@ class Counter(TableCounter):
         """The number C of histogram cells of all groups together, with one for unreadable records."""
         return 1 + self.cells.n_cells * self.n_groups
 
-    def histogram(self, table: Table) -> Integers:
-        """The exact number of the table's records in each histogram cell, (C,): as sensitive as the table."""
-        return np.bincount(self._cells(table), minlength=self.size).astype(np.int64)
-
-    def by_person(self, table: Table, people: Sequence[Person]) -> PersonCells:
-        """Return each person's number of records in each histogram cell: as sensitive as the table."""
-        return PersonCells.of(Persons.of(people), self._cells(table, FittedEstimator.scores_by_content))
-
-    def persons_table(self, people: PersonCells, n_persons: int) -> Integers:
-        """The exact histogram, (C,), where each of n persons counts once."""
-        return people.table(self.size, n_persons)
-
-    def of_parts(self, parts: Sequence[Part], n_records: int, workers: Workers | None) -> Integers:
-        """Return the exact histogram of files, refused unless they hold `n_records`."""
-        workers = workers or SerialWorkers()
-        parts = pieces_of(parts, workers)
-        answers = [one for one in workers.map(PartCounter(self), parts) if one is not None]
-        if len(answers) != len(parts) or sum(n for _, n in answers) != n_records:
-            raise Sealed
-        return sum((np.asarray(counts) for counts, _ in answers), np.zeros(self.size, dtype=np.int64))
-
-    def _cells(self, table: Table, scores: ScoresOf = FittedEstimator.scores) -> Integers:
-        """Return each record's histogram cell, (m,), among those of all groups; `scores` asks an estimator."""
+    def codes(self, table: Table, *, by_person: bool) -> Integers:
+        """Return each record's histogram cell, (m,), among those of all groups."""
         encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
         groups = None if self.grouping is None else self.grouping.of(table)
-        return with_groups(kind_cells(self.model, encoded, self.cells, scores=scores), groups, self.cells.n_cells)
+        cells = kind_cells(self.model, encoded, self.cells, by_person=by_person)
+        return with_groups(cells, groups, self.cells.n_cells)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartCounter:
     """The counting function that is sent to a worker, which contains nothing sensitive."""
 
-    counter: Counter
+    counter: CellCounter
 
     @property
     def n_numbers(self) -> int:

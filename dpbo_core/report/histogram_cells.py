@@ -31,7 +31,7 @@ mechanism's range. The rows of parts add up by person, so one pass over the part
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,7 @@ from dpbo_core.models.scores.kinds import RecordScore, Scores, Verb
 from dpbo_core.models.scoring.persons import NAME_BYTES, Persons
 
 Integers = NDArray[np.int64]
-ScoresOf = Callable[[FittedEstimator, NDArray[Any], NDArray[Any], RecordScore], Scores]
+
 OTHER_GROUP = "other"
 RECORDS_PER_BLOCK = 16_384  # records that are compared with all edges at once
 PERSON_WEIGHT = GRID
@@ -108,17 +108,15 @@ def class_bins(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[f
     return np.where(readable, 1 + np.where(labels == 1, len(edges) + 1, 0) + bins, 0)
 
 
-def kind_cells(
-    model: Scorable, records: Encoded, cells: HistogramCells, *, scores: ScoresOf = FittedEstimator.scores
-) -> Integers:
+def kind_cells(model: Scorable, records: Encoded, cells: HistogramCells, *, by_person: bool) -> Integers:
     """Each record's cell in this kind of report under a public model, (m,); 0 if unreadable, and no record raises.
 
-    `scores`: how an estimator's records are scored; by `scores_by_content` a cell is a function of that record
-    alone to the last bit, and not of where it stands nor of how many others there are, which may differ where a
-    person leaves.
+    By person it is a function of that record alone to the last bit, and not of where it stands nor of how many
+    others there are, which may differ where a person leaves.
     """
     if isinstance(model, FittedEstimator):
-        numbers = np.rint(scores(model, records.X, records.truth, cells)).astype(np.int64)
+        scores = model.scores_by_content if by_person else model.scores
+        numbers = np.rint(scores(records.X, records.truth, cells)).astype(np.int64)
     else:
         numbers = cells.of(_outcome(model, records, cells.needs), records.labels).astype(np.int64)
     return np.where(records.broken | (records.labels < 0), 0, numbers)

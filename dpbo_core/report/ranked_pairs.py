@@ -30,10 +30,8 @@ from numpy.typing import NDArray
 from dpbo_core.data import Table
 from dpbo_core.data.addresses import Part
 from dpbo_core.data.fetched import fetched
-from dpbo_core.data.people import Person
 from dpbo_core.errors import Sealed
 from dpbo_core.models.scoring.partitioned import FILE_NAME_SHOWN, SerialWorkers, Workers, pieces_of
-from dpbo_core.models.scoring.persons import Persons
 from dpbo_core.privacy.sensitive import attempted
 from dpbo_core.report.counting import TableCounter
 from dpbo_core.report.difference import classes_factor
@@ -74,10 +72,6 @@ class PairCounter(TableCounter):
     def histogram(self, table: Table) -> Integers:
         """Return the four sums of a table in which each record is a unit: as sensitive as the table."""
         return self._of_codes(self.codes(table, by_person=False))
-
-    def by_person(self, table: Table, people: Sequence[Person]) -> PersonCells:
-        """Return each person's number of records of each code: as sensitive as the table."""
-        return PersonCells.of(Persons.of(people), self.codes(table, by_person=True))
 
     def persons_table(self, people: PersonCells, n_persons: int) -> Integers:
         """Return the four sums of at most n persons, each of whose weight is shared by that person's records."""
