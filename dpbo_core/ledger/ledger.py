@@ -23,7 +23,7 @@ from dpbo_core.ledger.accounting.composition import compose, draws_in
 from dpbo_core.ledger.accounts import DatasetAccount, StoredEntries, account_of, cap_of, dataset_with_cap, draws_of
 from dpbo_core.ledger.charge import Caller, Charge, QueryKey
 from dpbo_core.ledger.history import Writer, row_decoding, utc_now
-from dpbo_core.ledger.lookup import CHARGED_QUERY, warm_start_of
+from dpbo_core.ledger.lookup import CHARGED_QUERY, check_recovered, warm_start_of
 from dpbo_core.ledger.owners_ledger import OwnersLedger, References, check_allowed, check_limits
 from dpbo_core.ledger.policy import (
     ANSWERS,
@@ -35,7 +35,6 @@ from dpbo_core.ledger.policy import (
     records_of,
     write_fact,
 )
-from dpbo_core.ledger.recovery import check_recovered
 from dpbo_core.ledger.reservation import Reservation, recorded_release
 from dpbo_core.ledger.schema import RESERVATIONS
 from dpbo_core.ledger.sources import Source

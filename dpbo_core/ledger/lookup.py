@@ -1,17 +1,21 @@
 """Recorded releases by the names that people know them by, and whether a ledger holds what a certificate names."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from dpbo_core.errors import PolicyRefused
 from dpbo_core.ledger.accounting.account import LEARNED
+from dpbo_core.ledger.address import LEDGER_SETTING, STATE_FOLDER
 from dpbo_core.ledger.charge import WarmStart, read_warm_start
-from dpbo_core.ledger.history import RESTORATION, row_decoding
-from dpbo_core.ledger.policy import NAMES_QUERY, templates_of
+from dpbo_core.ledger.history import RESTORATION, links, row_decoding
+from dpbo_core.ledger.policy import NAMES_QUERY, RECOVERED, facts_about, templates_of
 from dpbo_core.ledger.rollback_guard import older
 from dpbo_core.ledger.schema import DATASET_FACTS, DRAWS, HISTORY, RELEASES, RESERVATIONS
 from dpbo_core.ledger.sources import values_in
@@ -50,6 +54,11 @@ class RecordedStudies:
 
     def __init__(self, url: str) -> None:
         self._store, self.url = LedgerStore(url), url
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process runs under the account that owns the ledger's file; always on a server."""
+        return self._store.is_ours
 
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
@@ -179,3 +188,28 @@ def standing_of(release: Release, url: str) -> Standing:
         if connection.scalar(accepted) is not None:
             return "accepted"
     raise older("the entry that this release names")
+
+
+def check_recovered(connection: sa.Connection, url: str, dataset: str) -> None:
+    """Refuse a charge while the team's ledger at `url` lacks spends of the dataset that ./mlruns/ledger.db records.
+
+    A SQLite ledger is a team's if DPBO_LEDGER_URL names it; one that a program names is that program's business.
+    """
+    place, address = STATE_FOLDER.resolve() / "ledger.db", sa.engine.make_url(url)
+    if address.get_backend_name() == "sqlite":
+        named = os.environ.get(LEDGER_SETTING) == url and address.database
+        if not named or Path(str(address.database)).resolve() == place:
+            return
+    if not place.is_file():
+        return
+    with LedgerStore(f"sqlite:///{place}").reading() as local, row_decoding():
+        charges = {link.hash for link in links(local) if (link.about, link.dataset) == (RESERVATIONS.name, dataset)}
+    missing = charges - facts_about(connection, dataset, RECOVERED).keys()
+    if missing:
+        raise PolicyRefused(
+            f"dataset {dataset!r} has {len(missing)} spends in ./mlruns/ledger.db that the team's ledger does "
+            "not know",
+            cause="it was used here before the team had one ledger, and the same people would get a second budget",
+            remedy="export that ledger (DPBO_LEDGER_URL=sqlite:///mlruns/ledger.db dpbo budget export > "
+            "local.jsonl) and add it to the team's (dpbo budget recover local.jsonl)",
+        )

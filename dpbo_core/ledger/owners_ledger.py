@@ -147,11 +147,6 @@ class OwnersLedger(RecordedStudies):
         NoBudget: every method that allows or publishes something, where the dataset has no cap.
     """
 
-    @property
-    def is_ours(self) -> bool:
-        """Whether this process runs under the account that owns the ledger's file; always on a server."""
-        return self._store.is_ours
-
     @contextmanager
     def _owner_writing(self, dataset: str | None = None) -> Iterator[Writer]:
         with self._store.writing() as writer:

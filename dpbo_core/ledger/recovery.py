@@ -20,20 +20,17 @@ that a dataset of another ledger was scored on are recorded again by the next st
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from dpbo_core.errors import LedgerDamaged, PolicyRefused
+from dpbo_core.errors import LedgerDamaged
 from dpbo_core.ledger.accounting.account import TAKEN_OVER
 from dpbo_core.ledger.accounting.composition import compose
 from dpbo_core.ledger.accounts import cap_of
-from dpbo_core.ledger.address import LEDGER_SETTING, STATE_FOLDER
 from dpbo_core.ledger.history import (
     RESTORATION,
     Link,
@@ -115,31 +112,6 @@ def _add_missing(writer: Writer, history: list[Link], copy: tuple[Link, ...]) ->
     if work.added != Recovered():
         writer.note(RECOVERY_NOTE, {"recovered_at": utc_now(), "copy": copy[-1].hash, **asdict(work.added)})
     return work.added
-
-
-def check_recovered(connection: sa.Connection, url: str, dataset: str) -> None:
-    """Refuse a charge while the team's ledger at `url` lacks spends of the dataset that ./mlruns/ledger.db records.
-
-    A SQLite ledger is a team's if DPBO_LEDGER_URL names it; one that a program names is that program's business.
-    """
-    place, address = STATE_FOLDER.resolve() / "ledger.db", sa.engine.make_url(url)
-    if address.get_backend_name() == "sqlite":
-        named = os.environ.get(LEDGER_SETTING) == url and address.database
-        if not named or Path(str(address.database)).resolve() == place:
-            return
-    if not place.is_file():
-        return
-    with LedgerStore(f"sqlite:///{place}").reading() as local, row_decoding():
-        charges = {link.hash for link in links(local) if (link.about, link.dataset) == (RESERVATIONS.name, dataset)}
-    missing = charges - facts_about(connection, dataset, RECOVERED).keys()
-    if missing:
-        raise PolicyRefused(
-            f"dataset {dataset!r} has {len(missing)} spends in ./mlruns/ledger.db that the team's ledger does "
-            "not know",
-            cause="it was used here before the team had one ledger, and the same people would get a second budget",
-            remedy="export that ledger (DPBO_LEDGER_URL=sqlite:///mlruns/ledger.db dpbo budget export > "
-            "local.jsonl) and add it to the team's (dpbo budget recover local.jsonl)",
-        )
 
 
 @dataclass

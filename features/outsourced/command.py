@@ -14,8 +14,7 @@ from dpbo.features.outsourced.box import Outsourced, PrivateAnswers
 from dpbo.features.outsourced.curator import Publication
 from dpbo.features.outsourced.curator import publish as publish_table
 from dpbo.features.outsourced.utility import Expected, Utility, utility
-from dpbo.flows.cli.running import own_ledger
-from dpbo.flows.cli.words import text_of
+from dpbo.flows.cli.running import own_ledger, text_of
 from dpbo.flows.stores import Stores
 from dpbo.flows.terminal import Screen, named, print_result
 from dpbo_core.data import read_header

@@ -12,6 +12,7 @@ from dpbo.features.watch.look_document import ALL_LOOKS_NOTE, look_document
 from dpbo.features.watch.looks import open_look
 from dpbo.features.watch.recorded_looks import Look
 from dpbo.features.watch.watching import DAYS_PER_WEEK, WatchPlan, plan_watch, why_drowned
+from dpbo.flows.cli.app import Anyway, Port, Study, TrustServer
 from dpbo.flows.cli.release_screen import print_document
 from dpbo.flows.cli.running import (
     account_after,
@@ -21,7 +22,6 @@ from dpbo.flows.cli.running import (
     released_study,
     serve_schedule,
 )
-from dpbo.flows.cli.words import Anyway, Port, Study, TrustServer
 from dpbo.flows.prefect_runtime.flow_runs import quiet_environment
 from dpbo.flows.private_flow import consent
 from dpbo.flows.stores import Stores

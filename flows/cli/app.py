@@ -1,5 +1,9 @@
 """The `dpbo` command: each subcommand reads its words, makes one call, and prints a screen or one JSON object.
 
+The words that several commands take are here, and those of `tune`, `serve`, `plan`, `evaluate` and `ui`, whose
+modules are imported when they run. So help and a wrong option are answered before a library is loaded, and a
+missing file before the ledger is opened.
+
 Exit codes: 0 done · 2 the study or the data reference is invalid · 3 the budget refuses · 4 an assumption is not
 accepted · 1 anything else. Standard error says what happened, the usual
 cause and what to do: one line, or three aligned parts where that is a terminal; a stack trace only with --debug,
@@ -19,8 +23,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
-from dpbo.flows.cli.words import Plain, common_options, result_options
-from dpbo.flows.terminal import Screen, allow_any_encoding, print_message
+from dpbo.flows.terminal import (
+    PLAIN_SETTING,
+    PRINTS_JSON,
+    Screen,
+    allow_any_encoding,
+    announce_stage,
+    print_message,
+)
+from dpbo.tasks.policies import PREFECT_USE
 from dpbo_core.errors import DpboError, StudyInvalid, suggestion
 from dpbo_core.privacy.named_parts import NamedParts, load
 
@@ -36,18 +47,18 @@ COMMANDS = (
 )
 OWN_COMMANDS = {  # in the order of --help: its home, and its line there
     "init": ("dpbo.flows.cli.init:init", "Write a study file for two data files."),
-    "plan": ("dpbo.flows.cli.words:plan", "Estimate accuracy and privacy cost; reads no sensitive record."),
-    "tune": ("dpbo.flows.cli.words:tune", "Search, charge the budget and release the choice."),
+    "plan": ("dpbo.flows.cli.app:plan", "Estimate accuracy and privacy cost; reads no sensitive record."),
+    "tune": ("dpbo.flows.cli.app:tune", "Search, charge the budget and release the choice."),
     "evaluate": (
-        "dpbo.flows.cli.words:evaluate",
+        "dpbo.flows.cli.app:evaluate",
         "Report the released model's quality on the sensitive records.",
     ),
-    "serve": ("dpbo.flows.cli.words:serve", "Tune on a schedule until the budget is spent."),
+    "serve": ("dpbo.flows.cli.app:serve", "Tune on a schedule until the budget is spent."),
     "predict": ("dpbo.flows.cli.predict:predict", "Write the released model's predictions for new rows."),
     "show": ("dpbo.flows.cli.show:show", "Print a recorded release; reads only the ledger."),
     "report": ("dpbo.flows.cli.report:report", "Summarise every study for its managers; reads only the ledger."),
     "budget": ("dpbo.flows.cli.budget_words:budget_app", "Show what was spent, by whom, and what is left."),
-    "ui": ("dpbo.flows.cli.words:ui", "Show MLflow's pages, read-only, behind a link."),
+    "ui": ("dpbo.flows.cli.app:ui", "Show MLflow's pages, read-only, behind a link."),
     "doctor": ("dpbo.flows.cli.doctor:doctor", "Check this machine's setup."),
     "verify": ("dpbo.flows.cli.verify:verify", "Recompute a release's ε and δ and check its receipt."),
 }
@@ -57,6 +68,204 @@ N_COMMON_COMMANDS = 10  # of them are what most people need; the rest stands und
 RESULT_COMMANDS = {"show", "report", "tune", "evaluate", "plan", "verify", *FEATURE_COMMANDS}
 INTERRUPT_EXIT_CODE = 130  # of a process that an interrupt ended
 RERUN_HINT = "run the same command again"
+
+
+Study = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object only.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Add a second screen that explains each line.")]
+Anyway = Annotated[bool, typer.Option("--anyway", help="Run even if the plan expects mostly noise.")]
+Port = Annotated[int, typer.Option(help="The port at which a Prefect server is found or started.")]
+TrustServer = Annotated[
+    bool,
+    typer.Option("--trust-server", help="Accept a server without a password. Such a server can run code as you."),
+]
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.", expose_value=False)]
+EXAMPLE_NAME = "the bundled example"
+Registers = Annotated[bool, typer.Option("--register", help="Register the final model in MLflow.")]
+
+
+def _set_json(ctx: typer.Context, value: bool) -> None:
+    before = PRINTS_JSON.set(value)
+    ctx.call_on_close(lambda: PRINTS_JSON.reset(before))
+
+
+def _set_plain(value: bool) -> None:
+    if value:
+        os.environ[PLAIN_SETTING] = "1"
+
+
+Plain = Annotated[
+    bool,
+    typer.Option(
+        "--plain",
+        help="Plain text for screen readers. May stand before or after a command.",
+        callback=_set_plain,
+        expose_value=False,
+    ),
+]
+
+
+def common_options(debug: Debug = False, plain: Plain = False) -> None:
+    """Do nothing: its signature declares the options --debug and --plain of every command; `main` reads --debug."""
+
+
+def result_options(
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="Print one JSON object only.", callback=_set_json, expose_value=False),
+    ] = False,
+) -> None:
+    """Do nothing: its signature declares the option --json of commands with a result; `print_result` obeys it."""
+
+
+def _set_direct(ctx: typer.Context, value: bool) -> None:
+    if value:
+        before = os.environ.get(PREFECT_USE)
+        os.environ[PREFECT_USE] = "off"
+        ctx.call_on_close(lambda: os.environ.update({PREFECT_USE: before or ""}))
+
+
+Direct = Annotated[
+    bool,
+    typer.Option(
+        "--direct",
+        help="Run in this process without Prefect: faster, but Prefect records nothing. DPBO_PREFECT=off does "
+        "the same.",
+        callback=_set_direct,
+        expose_value=False,
+    ),
+]
+
+
+def tune(
+    ctx: typer.Context,
+    study: Annotated[Path | None, typer.Argument(metavar="STUDY.toml", help="The study file.")] = None,
+    example: Annotated[bool, typer.Option("--example", help="Run the bundled example study.")] = False,
+    register: Registers = False,
+    anyway: Anyway = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend without asking on the terminal.")] = False,
+    new_spend: Annotated[
+        bool, typer.Option("--new-spend", help="Spend budget again for a study changed after its release.")
+    ] = False,
+    direct: Direct = False,
+) -> None:
+    """Search step by step, charge the budget, release the result and show it in MLflow."""
+    if study is not None:
+        _check_study(ctx)
+    announce_stage(EXAMPLE_NAME if study is None else study.name, "reading the study")
+    from dpbo.flows.cli import tune as command
+
+    command.tune(
+        study, example=example, register=register, anyway=anyway, yes=yes, new_spend=new_spend, read=ctx.obj
+    )
+
+
+def serve(
+    study: Study,
+    cron: Annotated[str | None, typer.Option(help='When to fire, UTC: "0 2 * * *", say.')] = None,
+    every: Annotated[str | None, typer.Option(help="How often to run, such as 30m, 6h or 1d.")] = None,
+    port: Port = 4200,
+    register: Annotated[bool, typer.Option("--register", help="Register each final model in MLflow.")] = False,
+    trust_server: TrustServer = False,
+) -> None:
+    """Run the study on a schedule. To serve its model, use dpbo tune --register.
+
+    Each run is a new edition and a new spend, until the budget refuses.
+    """
+    from dpbo.flows.cli import tune as command
+
+    command.serve(study, cron=cron, every=every, port=port, register=register, trust_server=trust_server)
+
+
+def plan(
+    ctx: typer.Context,
+    studies: Annotated[
+        list[Path], typer.Argument(metavar="STUDY.toml", help="The study file; several are priced together.")
+    ],
+    every_method: Annotated[
+        bool, typer.Option("--all", help="Show every method with its numbers and the reasons.")
+    ] = False,
+    rehearse: Annotated[
+        bool, typer.Option("--rehearse", help="With a trainer of your own: train once on invented records.")
+    ] = False,
+    event: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Price a dp_accounting event too, on the first study's dataset."),
+    ] = None,
+) -> None:
+    """Estimate each method's accuracy and privacy cost, and refuse what tune would refuse.
+
+    Reads no sensitive record and charges nothing.
+    """
+    _check_study(ctx)
+    from dpbo.flows.cli import plan as command
+
+    command.plan(studies, every_method=every_method, rehearse=rehearse, event=event)
+
+
+def evaluate(
+    ctx: typer.Context,
+    study: Study,
+    epsilon: Annotated[
+        float | None, typer.Option(help="ε of the report; replaces the study's [evaluation].")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Evaluate a saved public model instead: its folder, or an MLflow model."),
+    ] = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Recalibrate the model from the report; costs no further ε.")
+    ] = False,
+    threshold: Annotated[
+        str | None, typer.Option(help="With --repair: cost=10:1 (a miss costs ten false alarms) or recall=0.9.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Compare with this champion instead: a saved model's folder, models:/NAME@ALIAS, or column:NAME.",
+        ),
+    ] = None,
+    register: Annotated[
+        bool, typer.Option("--register", help="With --against: make the model MLflow's champion if it is better.")
+    ] = False,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show the price and the expected accuracy; charges nothing.")
+    ] = False,
+    anyway: Anyway = False,
+) -> None:
+    """Report the released model's quality on the sensitive records: ROC, calibration and groups, for one ε."""
+    _check_study(ctx)
+    from dpbo.flows.cli import evaluate as command
+
+    command.evaluate(
+        study,
+        epsilon=epsilon,
+        model=model,
+        repair=repair,
+        threshold=threshold,
+        against=against,
+        register=register,
+        plan=plan,
+        anyway=anyway,
+    )
+
+
+def ui(port: Annotated[int, typer.Option(help="The port on this machine.")] = 5000) -> None:
+    """Serve MLflow's pages of the project's store, read-only, at the link that is printed."""
+    announce_stage("MLflow", "starting its server")
+    from dpbo.flows.cli.serving import show_pages
+
+    show_pages(port)
+
+
+def _check_study(ctx: typer.Context) -> None:
+    """Read the study that the command names, unless it was read already: its mistakes are answered first."""
+    if ctx.obj is None:
+        from dpbo.flows.cli import look
+
+        ctx.obj = look(sys.argv[1:])
 
 
 class Verbs(TyperGroup):

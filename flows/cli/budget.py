@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dpbo.flows.cli.running import own_ledger
-from dpbo.flows.cli.words import AsJson, seconds
+from dpbo.flows.cli.app import AsJson
+from dpbo.flows.cli.running import own_ledger, seconds
 from dpbo.flows.terminal import Screen, named, print_json
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.accounting.account import DECLARED_STANDING, MAX_COUNTED_ROOM, Account, Entry

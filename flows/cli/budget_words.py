@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from dpbo.flows.cli.app import AsJson
 from dpbo.flows.cli.budget import account_json, budget_app, rounds_text
-from dpbo.flows.cli.running import accounts_here, own_ledger
-from dpbo.flows.cli.words import AsJson, lines_of, writing
+from dpbo.flows.cli.running import accounts_here, lines_of, own_ledger, writing
 from dpbo.flows.prefect_runtime.flow_runs import n_alive
 from dpbo.flows.stores import Stores
 from dpbo.flows.terminal import Screen, named, print_json, print_sentence

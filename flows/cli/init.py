@@ -13,9 +13,8 @@ import tomli_w
 import typer
 
 from dpbo.flows.cli.public_notices import check_ignored, column_uses, notices, reason_left_out
-from dpbo.flows.cli.running import check_public_here
+from dpbo.flows.cli.running import check_public_here, writing
 from dpbo.flows.cli.sensitive_init import print_sensitive, sensitive_study
-from dpbo.flows.cli.words import writing
 from dpbo.flows.terminal import Screen, named
 from dpbo_core.data import Preprocessing, Table, check_columns, check_target, read_header, read_table
 from dpbo_core.data.features import MAX_CATEGORIES, present_mask

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from dpbo.flows.cli.running import own_ledger, released_study
-from dpbo.flows.cli.words import Study, writing
+from dpbo.flows.cli.app import Study
+from dpbo.flows.cli.running import own_ledger, released_study, writing
 from dpbo.flows.terminal import Screen, named
 from dpbo_core.data import read_table
 from dpbo_core.data.header import SENSITIVE_FILE

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from dpbo.flows.cli.release_screen import print_document
-from dpbo.flows.cli.running import ledger_here
-from dpbo.flows.cli.words import writing
+from dpbo.flows.cli.running import ledger_here, writing
 from dpbo.flows.terminal import Screen, named, print_result
 from dpbo.tasks.reporting.overview import overview, overview_document
 from dpbo_core.errors import StudyInvalid

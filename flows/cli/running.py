@@ -6,6 +6,7 @@ All that is heavy is imported where it is used, so that help is printed at once.
 import ctypes
 import gc
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -13,7 +14,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dpbo.flows.cli.words import seconds
 from dpbo.flows.prefect_runtime.flow_runs import (
     disable_heartbeat,
     prefect_is_configured,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dpbo_core.study.sections import PrivacySection
 
 STDOUT_DESCRIPTOR = 1
+_SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 GC_THRESHOLD = 10_000  # allocations between two collections, in a process that runs for months
 WARM_MODULES = (
     "dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements",
@@ -46,6 +47,45 @@ WARM_MODULES = (
 )  # fmt: skip
 # what saves a model of scikit-learn; at its import it looks in every loaded module for each function of SciPy's
 SKLEARN_MODULES = ("skops.io",)
+
+
+def seconds(text: str) -> float:
+    """Return the seconds of a duration such as `6h`, `30m`, `5s` or `1d`; anything else is refused."""
+    duration = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
+    if duration is None or int(duration[1]) == 0:
+        raise StudyInvalid(f"--every {text!r} is no duration", remedy="write 30m, 6h or 1d")
+    return float(int(duration[1]) * _SECONDS_PER_UNIT[duration[2]])
+
+
+def lines_of(file: Path) -> list[str]:
+    """The lines of a UTF-8 text file, which end at the newline character alone, as those of JSON lines do."""
+    lines = text_of(file).split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def text_of(file: Path, *, remedy: str = "check the path") -> str:
+    """Return the text of a UTF-8 file, as it is; StudyInvalid with the `remedy` where it cannot be read."""
+    try:
+        return file.read_bytes().decode()
+    except OSError as error:
+        reason = reason_of(error)
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8 text"
+    raise StudyInvalid(f"the file {str(file)!r} cannot be read ({reason})", remedy=remedy)
+
+
+@contextmanager
+def writing(what: str, *, remedy: str = "choose another place") -> Iterator[None]:
+    """Context for writing `what`, a name for the message: StudyInvalid where the operating system refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise StudyInvalid(f"{what} cannot be written ({reason_of(error)})", remedy=remedy) from None
+
+
+def reason_of(error: OSError) -> str:
+    """Return the operating system's reason for refusing a file, in its own words."""
+    return (error.strerror or "no reason given").lower()
 
 
 def is_there(url: str) -> bool:

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from dpbo.flows.cli.app import Explain
 from dpbo.flows.cli.release_screen import document_of, print_document, print_notes, release_json
-from dpbo.flows.cli.running import feature_study, ledger_here
-from dpbo.flows.cli.words import Explain, writing
+from dpbo.flows.cli.running import feature_study, ledger_here, writing
 from dpbo.flows.terminal import print_json, print_result
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.accounting.account import Account

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Self
 
 import typer
 
-from dpbo.flows.cli.running import is_there
-from dpbo.flows.cli.words import text_of
+from dpbo.flows.cli.running import is_there, text_of
 from dpbo.flows.stores import Stores
 from dpbo.flows.terminal import print_result, print_sentence
 from dpbo_core.errors import DpboError, LedgerDamaged, printable

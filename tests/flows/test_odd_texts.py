@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from dpbo.flows.cli.running import lines_of
 from dpbo.flows.cli.verify import check_certificate
-from dpbo.flows.cli.words import lines_of
 from dpbo.tasks.reporting.release_files import check_receipt, new_key, public_keys, receipt_of, write_release
 from dpbo_core import Categorical, PrivateSearch
 from dpbo_core.errors import StudyInvalid

@@ -26,7 +26,7 @@ from prefect.states import AwaitingRetry, Scheduled
 from dpbo.flows import run_end, serve
 from dpbo.flows.cli import doctor
 from dpbo.flows.cli.doctor import examine
-from dpbo.flows.cli.words import seconds
+from dpbo.flows.cli.running import seconds
 from dpbo.flows.private_flow import edition_at, refuse_fields
 from dpbo.flows.serve import MISSED_STATE, OUTAGE_MESSAGE, tune_on_schedule
 from dpbo.flows.stores import Stores

@@ -216,7 +216,7 @@ def test_no_link_is_followed(store):
 
 
 def test_a_team_server_is_named_and_nothing_is_started(here, monkeypatch, capsys):
-    from dpbo.flows.cli.words import ui
+    from dpbo.flows.cli.app import ui
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://mlflow.example/team/")
     ui(5000)

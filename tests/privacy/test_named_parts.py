@@ -141,7 +141,7 @@ assert dpbo.Real is dpbo_core.Real
 assert len(dpbo.__all__) == len(set(dpbo.__all__))
 planted.pop("Real")
 from dpbo.flows.cli.app import ALL_COMMANDS
-assert ALL_COMMANDS["tune"][0] == "dpbo.flows.cli.words:tune"
+assert ALL_COMMANDS["tune"][0] == "dpbo.flows.cli.app:tune"
 """
 
 
