@@ -235,7 +235,9 @@ def _json_of(file: Path) -> Any:
 
 
 def _source(text: str) -> Source:
-    """Return the source that a word names: "memory", a bundled set, an address, URL#table, or a file's path."""
+    """Return the source that a word names: "memory", a bundled set, an address, URL#table, or else a file's
+    path.
+    """
     from dpbo_core.data.bundled import SET_SIZES
     from dpbo_core.study.named_sources import named_source
 
