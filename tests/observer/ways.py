@@ -47,8 +47,8 @@ command = [sys.executable, "-c", "from dpbo.flows.cli import main; main()"]
 port = "4279"
 serving = subprocess.Popen([*command, "serve", "study.toml", "--every", "1d", "--port", port], umask=0o077)
 def asked(path, body):
-    from dpbo.flows.prefect_runtime.schedule_server import NAME
-    token = base64.b64encode((home / f"{NAME}{port}").read_bytes().strip()).decode()
+    from dpbo.flows.prefect_runtime.schedule_server import SECRET_FILE_PREFIX
+    token = base64.b64encode((home / f"{SECRET_FILE_PREFIX}{port}").read_bytes().strip()).decode()
     headers = {"Authorization": "Basic " + token, "Content-Type": "application/json"}
     request = urllib.request.Request(f"http://127.0.0.1:{port}/api{path}", json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=30) as answer:
