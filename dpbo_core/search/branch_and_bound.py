@@ -55,7 +55,6 @@ class BranchAndBound:
     """Branch and bound by ask and tell: ask which candidate to evaluate, tell its exact score."""
 
     def __init__(self, encoded: NDArray[np.float64], kernel: Kernel) -> None:
-        """A search before the first evaluation."""
         self._posterior = Posterior(encoded, kernel, JITTER)
         self._levels = dyadic_levels(encoded)
         self._region = np.ones(len(encoded), dtype=bool)
@@ -89,11 +88,7 @@ class BranchAndBound:
             self._level += 1
 
     def tell(self, index: int, value: float) -> None:
-        """Add the exact value at `index`; a second value of one candidate adds nothing.
-
-        Raises:
-            ValueError: no such candidate, or a value that is not finite (the message does not show it).
-        """
+        """Add the exact value at `index`; a second value of one candidate adds nothing."""
         if not self._evaluated[index]:
             self._posterior.observe(index, value)
             self._evaluated[index] = True
