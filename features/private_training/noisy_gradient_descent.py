@@ -59,8 +59,7 @@ class NoisyGradientDescent:
 
     @property
     def cost(self) -> TrialCost:
-        """Return the cost of one training. T Gaussian steps of ρ/T cost as much as one of ρ, apart from rounding to
-        integers.
+        """Return the cost of one training: T Gaussian steps of ρ/T cost as much as one of ρ, but for rounding.
 
         σ is at least 10⁴ grid steps for every ρ/T that is searched, so τ = 3 steps change μ² = (Δ/σ)² by less than
         10⁻⁶.

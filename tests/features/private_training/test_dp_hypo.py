@@ -632,7 +632,7 @@ def test_in_the_black_box_a_trial_is_what_it_is(here):
     base = {"base": "noisy_gradient_descent", "base_epsilon": 1.0}
     one = DpHypo(**base)._calibrated(world)
     wide = DpHypo(**base, sampler="gaussian_process")
-    assert (wide.c, wide.C, wide.beta) == (0.25, 4.0, 50.0)
+    assert (*wide.box, wide.beta) == (0.25, 4.0, 50.0)
     other = wide._calibrated(world)
     assert one[0].score.scale == other[0].score.scale
     assert one[1].price() < other[1].price() <= 12.0
@@ -641,7 +641,7 @@ def test_in_the_black_box_a_trial_is_what_it_is(here):
     with pytest.raises(StudyInvalid, match="black box"):
         DpHypo(**base, sampler="gaussian_process").plan(replace(world, epsilon=4.0))
     white = DpHypo(base="noisy_gradient_descent", sampler="gaussian_process")
-    assert (white.c, white.C, white.beta) == (0.75, 2.0, 1.0)
+    assert (*white.box, white.beta) == (0.75, 2.0, 1.0)
     assert white == replace(white, lower=0.75, upper=2.0, inverse_temperature=1.0)
     said = "on one stand-in, digits, where adaptive densities cost 1.09 to 1.10 times the noise, uniform trials did"
     assert said in white.outlook(world).why
