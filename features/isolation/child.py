@@ -37,9 +37,7 @@ class Probe:
     """Predicts 1 where nothing prevented it."""
 
     def predict(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Try what a child must not do, the `FORBIDDEN_CALLS` entry that the row names; then the label 1, shape
-        (1,).
-        """
+        """Try the `FORBIDDEN_CALLS` entry that the row names, which a child must not do; then the label 1, (1,)."""
         FORBIDDEN_CALLS[int(rows[0, 0])]()
         return np.ones(1, dtype=np.int64)
 
@@ -164,7 +162,6 @@ def sequential() -> Any:
 
 
 def _read_exactly(fd: int, n_bytes: int) -> bytes:
-    """Return the next `n_bytes` from the file `fd`, waited for; EOFError where it ends before."""
     parts = []
     while n_bytes:
         part = os.read(fd, n_bytes)
