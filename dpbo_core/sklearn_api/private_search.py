@@ -68,7 +68,6 @@ def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
     """
 
     def check(search: "PrivateSearch") -> bool:
-        """Return whether the search's best estimator has the method; AttributeError where `refit` is False."""
         if search.refit is False:
             raise AttributeError(f"refit = False: nothing is trained at best_params_, so there is no {verb}")
         if hasattr(search, "release_") and not hasattr(search, "best_estimator_"):
