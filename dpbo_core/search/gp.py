@@ -195,10 +195,8 @@ def squared_distance(
 
 
 JITTER = 1e-10  # noise variance of an observation called exact: what two equal rows of K need to stay apart
-_STACK, _MAX_TALL_CANDIDATES = (
-    4,
-    4096,
-)  # rows in one stack; up to _MAX_TALL_CANDIDATES candidates a stack holds 64 rows, 2 MB at the most
+# rows in one stack; up to _MAX_TALL_CANDIDATES candidates a stack holds 64 rows, 2 MB at the most
+_STACK, _MAX_TALL_CANDIDATES = 4, 4096
 _TRUSTED_ROWS = 1024  # the most rows that the first stack has, however many observations are expected
 
 
@@ -234,7 +232,10 @@ class GrowingCholesky:
             V_x = np.concatenate([stack[:, index] for stack in self._stacks] or [np.empty(0)])[: len(self)]
         # k(x, x) − ‖V_x‖² is never negative in exact arithmetic. Clamping it keeps the pivot at σ or above.
         pivot = math.sqrt(max(float(column[index]) - float(V_x.dot(V_x)), 0.0) + self.noise_variance)
-        row = self._new_row()
+        if not self._stacks or len(self) == self._starts[-1] + len(self._stacks[-1]):
+            self._stacks.append(np.empty((self._height if self._stacks else self._first, self._n_candidates)))
+            self._starts.append(len(self))
+        row: NDArray[np.float64] = self._stacks[-1][len(self) - self._starts[-1]]
         before = column
         for start, stack in zip(self._starts, self._stacks, strict=True):
             part = V_x[start : start + len(stack)]
@@ -244,14 +245,6 @@ class GrowingCholesky:
         np.multiply(before, 1.0 / pivot, out=row)
         self.indices.append(index)
         return row, pivot
-
-    def _new_row(self) -> NDArray[np.float64]:
-        t = len(self)
-        if not self._stacks or t == self._starts[-1] + len(self._stacks[-1]):
-            self._stacks.append(np.empty((self._height if self._stacks else self._first, self._n_candidates)))
-            self._starts.append(t)
-        row: NDArray[np.float64] = self._stacks[-1][t - self._starts[-1]]
-        return row
 
 
 class Posterior:

@@ -78,9 +78,7 @@ class Record:
     def to_bytes(self) -> bytes:
         """Return the record as bytes for a child process; numbers take a length that d alone decides."""
         number = self.truth.dtype.kind == "f"
-        if (
-            self.x.dtype == object
-        ):  # cells of a table's own columns: plain values, whose bytes are as many as they are
+        if self.x.dtype == object:  # cells of a table's own columns: plain values, whose bytes are as many
             cells = pickle.dumps(self.x.tolist(), protocol=5)
             return _HEAD.pack(len(cells), number | _CELLS, self.truth.tobytes()) + cells
         return _HEAD.pack(len(self.x), number, self.truth.tobytes()) + self.x.tobytes()

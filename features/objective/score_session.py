@@ -16,7 +16,6 @@ from threading import RLock
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbo.features.objective.parameters import (
     Parameters,
@@ -38,7 +37,6 @@ from dpbo.features.objective.submission import MODEL, TABLE, Submission
 from dpbo_core.errors import DpboError, NoScoresLeft, Sealed, StudyInvalid
 from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.charge import QueryKey
-from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.noise import standing_of
 from dpbo_core.methods.contract import averaged_facts
 from dpbo_core.methods.pair_draws import DEFAULT_PUBLIC_SCORE, Unit, in_pairs, on_grid, unit_drawn, unit_of
@@ -133,7 +131,10 @@ class ScoreSession(Opaque):
         points = _points(draws)
         choice, made = self.opened.price.choice(), self._choice_made()
         if choice is not None and made is None:
-            made = self._choose(choice, points)
+            models = [self._train(parameters) for parameters in points]  # again: none is kept
+            charge, records = self._charged()
+            drawn = charge.draw(self._spends[CHOICE_DRAW], choice, lambda: evaluate_all(records, models).vector)
+            made = int(drawn["draw"])
         return dict(points[int(np.argmax(self._smoothed_scores(points, draws).mean)) if made is None else made])
 
     def close(self) -> Release:
@@ -260,16 +261,6 @@ class ScoreSession(Opaque):
         """The index, in the order of drawing, that the final choice drew; None before."""
         drawn = self._recorded().get(CHOICE_DRAW)
         return None if drawn is None else int(drawn[0]["draw"])
-
-    def _choose(self, choice: PrivateSelection, points: Sequence[Parameters]) -> int:
-        """Train and score every point again and make the final private choice among them; return its index."""
-        models = [self._train(parameters) for parameters in points]
-        charge, records = self._charged()
-
-        def exact() -> Sensitive[NDArray[np.int64]]:
-            return evaluate_all(records, models).vector
-
-        return int(charge.draw(self._spends[CHOICE_DRAW], choice, exact)["draw"])
 
     def _smoothed_scores(self, points: Sequence[Parameters], draws: Mapping[str, tuple[int, int]]) -> Smoothed:
         """Return the Gaussian process posterior of the scores at these points."""

@@ -183,9 +183,7 @@ def outsource(terms: Outsourcing) -> Progress:
     """
     server = prefect_settings().api.url
     Path(terms.meeting).mkdir(mode=0o700, parents=True, exist_ok=True)
-    spawn = multiprocessing.get_context(
-        "spawn"
-    )  # a fresh interpreter: nothing of one party's memory in the other's
+    spawn = multiprocessing.get_context("spawn")  # a fresh interpreter: nothing of one party is in the other's
     parties = [spawn.Process(target=_run, args=(name, terms, server), name=name) for name in ("curate", "model")]
     for party in parties:
         party.start()

@@ -23,15 +23,7 @@ from dpbo.features.outsourced.box import Outsourced
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.theorems import kharkovskii_2020, srinivas_2010
 
-DIMENSIONS_TRIED = (
-    3,
-    6,
-    10,
-    15,
-    20,
-    30,
-    50,
-)  # columns, beside those that a rule names; those of the paper's tables
+DIMENSIONS_TRIED = (3, 6, 10, 15, 20, 30, 50)  # columns, beside those that a rule names: of the paper's tables
 MAX_DOMINANCE_ROWS = 2048  # beyond which dominance is not looked at: K is (T, T)
 
 

@@ -43,11 +43,8 @@ from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
 
-AXES = {
-    "learning_rate": Axis(20.0),
-    "clipping_norm": Axis(0.4),
-    "epochs": Axis(40.0, integer=True),
-}  # for rows of ‖x‖ ≤ 1
+# for rows of ‖x‖ ≤ 1
+AXES = {"learning_rate": Axis(20.0), "clipping_norm": Axis(0.4), "epochs": Axis(40.0, integer=True)}
 
 
 @dataclass(frozen=True)

@@ -195,8 +195,7 @@ class PrivateTrials:
 
         Raises:
             StudyInvalid: the training fails, with its error; or it reports a spend that differs from the priced
-            one, or draws
-                from a constant random state.
+                one, or draws from a constant random state.
         """
         training, validation, disjoint = self._halves(train_data, validation_data)
         sizes = self._sizes_of(training, validation)

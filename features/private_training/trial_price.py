@@ -195,9 +195,8 @@ class _Solver:
         """Return the noise at the largest level that the search's ε pays for."""
         terms = self.terms
         alone = terms.epsilon if terms.public_validation else None
-        if (
-            terms.disjoint and not terms.public_validation
-        ):  # the score has a level of its own, whatever the trainings cost
+        if terms.disjoint and not terms.public_validation:
+            # the score has a level of its own, whatever the trainings cost
             alone = _largest(
                 lambda level: terms.price_of(self._score_profile(level)), terms.epsilon, terms.epsilon / 2.0
             )

@@ -32,7 +32,8 @@ ID_DIGITS = 16  # digits of a fingerprint that name what MLflow shows of it
 def log_looks(look: Look, account: Account, tracking_uri: str) -> Tracked:
     """Log every look (private check) of the watch that MLflow does not show yet, in its dataset's experiment."""
     with publishing(tracking_uri):
-        store, state = open_store(tracking_uri), _state(look)
+        store, over = open_store(tracking_uri), next((one for one in look.history if one.alarm), None)
+        state = f"{'HOLDS' if over is None else 'ALARM'} since {(over or look.history[0]).recorded_at[:10]}"
         experiment = store.experiment(look.key.dataset)
         run = _run(store, experiment, look)
         run_id = run.info.run_id
@@ -52,12 +53,6 @@ def log_looks(look: Look, account: Account, tracking_uri: str) -> Tracked:
         store.client.set_terminated(run_id, "FINISHED")  # else MLflow calls a watch that goes on "Running"
         store.client.set_tag(run_id, STATE_TAG, state)
         return Tracked(experiment_name(look.key.dataset), run_id, place_of(experiment, run_id))
-
-
-def _state(look: Look) -> str:
-    over = next((one for one in look.history if one.alarm), None)
-    since = look.history[0] if over is None else over
-    return f"{'HOLDS' if over is None else 'ALARM'} since {since.recorded_at[:10]}"
 
 
 def _spent(look: Look, account: Account) -> list[Any]:

@@ -427,9 +427,8 @@ def test_a_cap_on_training_records_holds_spends_that_are_only_delta():
     for _ in range(4):
         total += compose([spend])
         assert budget.admits(total, PrivacyUnit.TRAINING_RECORD, NOT_FILTERED)
-    assert not budget.admits(
-        total + compose([spend]), PrivacyUnit.TRAINING_RECORD, NOT_FILTERED
-    )  # ε would hold it, δ does not
+    # ε would hold it, δ does not
+    assert not budget.admits(total + compose([spend]), PrivacyUnit.TRAINING_RECORD, NOT_FILTERED)
     assert not budget.admits(compose([spend]), PrivacyUnit.VALIDATION_RECORD, NOT_FILTERED)
     assert total.epsilon(budget.conversion_for(PrivacyUnit.TRAINING_RECORD)) == pytest.approx((4.0, 4e-6))
 
