@@ -105,14 +105,9 @@ def _logged(
     runs = _runs(store, experiment, release)
     run_id = runs[0].info.run_id if runs else _start(store, experiment, release)
     if not is_report(release):
-        shown = (*(name for name, *_ in score_rows(release)[:1]), BUDGET_METRICS[1])
-        columns = [f"metrics.`{key}`" for key in shown] + [f"params.`{key}`" for key in COLUMNS]
-        chosen = [
-            f"params.`{param.key}`"
-            for param in params(release)
-            if param.key in release.value.get("hyperparameters", {})
-        ]
-        store.show_editions(experiment, columns + chosen)
+        scores = [name for name, *_ in score_rows(release)[:1]]
+        chosen = [param.key for param in params(release) if param.key in release.value.get("hyperparameters", {})]
+        store.show_editions(experiment, [*scores, BUDGET_METRICS[1]], [*COLUMNS, *chosen])
     if not runs or runs[0].info.status != "FINISHED":
         store.client.log_batch(run_id, metrics=metrics(release, account))
         store.client.log_batch(run_id, params=params(release)[:MAX_PARAMETERS_PER_REQUEST])

@@ -193,7 +193,7 @@ def account_line(account: Account, *, study: str = "") -> str:
         return f"{cap.dataset}: ε without end of {limit:g} spent, nothing left"
     stated, more = account.sum_of_entries, account.editions.get(study)
     delta = from_units(cap.delta_units)
-    at = f": all draws together cost less than the ε stated ({stated:.3g} so far), at δ = {delta:g}"
+    at = f": all draws together cost less than the ε stated ({stated:.3g} so far), at the cap's δ = {delta:g}"
     fits = ("" if more is None else f", {room_text(more)}") + (at if stated > 1.05 * spent else "")
     return f"{cap.dataset}: ε {spent:.3g} of {limit:g} spent, {max(0.0, limit - spent):.3g} left{fits}"
 
