@@ -62,10 +62,7 @@ ABSENT_VALUE = object()  # a hyperparameter that a point does not have
 
 
 def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
-    """Return the check that scikit-learn's `available_if` needs: whether the best estimator has the method `verb`.
-
-    Before `fit` it is `estimator` that is checked.
-    """
+    """Return `available_if`'s check that the best estimator, or before `fit` `estimator`, has the method `verb`."""
 
     def check(search: "PrivateSearch") -> bool:
         if search.refit is False:

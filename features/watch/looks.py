@@ -153,11 +153,7 @@ class OpenLook:
             return look
 
     def _look(self, context: QueryContext, vault: NoiseVault, history: tuple[RecordedLook, ...]) -> Look:
-        """Return this check's result, after charging the watch, which pays for all its checks once.
-
-        Checks of killed runs are recorded first. Unless one of them was an alarm, this check is then made and
-        recorded.
-        """
+        """Charge the watch once for all checks, record those of killed runs; unless one alarmed, make this one."""
         watch, public = self.watch, messages(DpboError, LedgerDamaged, StudyInvalid, WatchOver)
         check_going_on(self.name, history)
         charge = charged(self.query, context)
