@@ -32,21 +32,13 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class State:
-    """Everything a search is.
-
-    Attributes:
-        publication: which table.
-        table: digest of its file.
-        session: the search's own random name.
-        answers: so far, in order.
-        waiting: the row that was asked about and not answered yet, or None.
-    """
+    """Everything a search is."""
 
     publication: str
-    table: str
-    session: str
+    table: str  # digest of its file
+    session: str  # the search's own random name
     answers: tuple[RowAnswer, ...] = ()
-    waiting: int | None = None
+    waiting: int | None = None  # the row that was asked about and not answered yet, or None
 
     @property
     def query(self) -> Query | None:
@@ -68,16 +60,7 @@ class Progress:
 
 
 def suggest(table: Path, state: Path, out: Path) -> Query:
-    """Choose the next table row, record it in `state` and write its query to `out`; the same until it is answered.
-
-    Args:
-        table: the published table.
-        state: the search's file; made at the first call.
-        out: where the query goes.
-
-    Raises:
-        StudyInvalid: an unreadable table or state, or a state of another table's search.
-    """
+    """Choose the next row, record it in `state` and write its query to `out`; the same until it is answered."""
     published, digest_of_table = read_published(table)
     with _locked(state):
         new = State(published.publication, digest_of_table, secrets.token_hex(8))
@@ -105,9 +88,6 @@ def update(answer: Path, state: Path) -> Progress:
     """Add the curator's answer file to a search's state file; return the search's progress.
 
     It is refused unless it answers the waiting query.
-
-    Raises:
-        StudyInvalid: a damaged answer, one to another query, or one that was taken in before; nothing changed.
     """
     message = read_message(Answer, answer)
     with _locked(state):
@@ -122,17 +102,11 @@ def update(answer: Path, state: Path) -> Progress:
 
 
 def progress_text(state: Path) -> Progress:
-    """Return how far the search in a state file is: number of answers, row of the largest (−1: none, or no file
-    yet), and that answer.
-
-    Raises:
-        StudyInvalid: an unreadable state.
-    """
+    """Return how far the search in a state file is; of no file yet 0 answers and row −1."""
     return _progress_of(_read_state(state, missing=State("", "", "")))
 
 
 def _progress_of(search: State) -> Progress:
-    """Return the number of answers so far, the row with the largest one (−1 before any), and that value."""
     if not search.answers:
         return Progress(0, -1, 0.0)
     best = max(search.answers, key=lambda one: one.value)
@@ -140,7 +114,6 @@ def _progress_of(search: State) -> Progress:
 
 
 def _misplaced_answer(search: State, message: Answer) -> StudyInvalid:
-    """Return the error for an answer that belongs to another search or another step."""
     if message.session != search.session or message.publication != search.publication:
         return StudyInvalid(
             "the answer belongs to another search",
@@ -181,7 +154,6 @@ def _read_state(path: Path, *, missing: State | None) -> State:
 
 
 def _damaged_state(path: Path) -> StudyInvalid:
-    """Return the error to raise where a state file is damaged or is another file."""
     return StudyInvalid(
         f"{str(path)!r} is not a whole search",
         cause="the file was edited, or is another file",
@@ -202,17 +174,13 @@ def _parse_state(text: bytes) -> State | None:
         for step, row in enumerate([0, *rows], start=1):
             Query(state.publication, state.session, step, row)
         sound = all(type(row) is int for row in rows) and isinstance(state.table, str)
-        return (
-            state
-            if sound and all(abs(one.value) <= MAX_ANSWER and 0 <= one.noise_scale <= MAX_ANSWER for one in answers)
-            else None
-        )
+        sound &= all(abs(one.value) <= MAX_ANSWER and 0 <= one.noise_scale <= MAX_ANSWER for one in answers)
+        return state if sound else None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, StudyInvalid):
         return None
 
 
 def _write_state(path: Path, state: State) -> None:
-    """Write a search to its state file, atomically."""
     document: dict[str, Any] = {"format": FORMAT_VERSION, **asdict(state)}
     write_file(path, json.dumps(document, allow_nan=False).encode(), option="--state")
 
