@@ -317,7 +317,7 @@ class PrivateTrials:
         mechanism = BestTrial(price)
         spend = mechanism.spend(BEST)
         plan = PrivacyPlan(guarantee, (spend,))
-        check_accepted(self, plan, "")
+        check_accepted(self.accepts, plan, "")
         draws = ((spend, mechanism),)
         cap = None
         if self.budget is not None:

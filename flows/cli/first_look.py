@@ -97,9 +97,9 @@ def _look_at_files(study: "StudySpec", folder: Path, verb: str) -> None:
     """
     section = study.data.divided
     if section is not None and "{" not in section.training + section.validation:
-        from dpbo_core.study.data_files import check_validation, public_header
+        from dpbo_core.study.data_files import check_validation, public_columns
 
-        columns = public_header(study, folder).columns
+        columns = public_columns(study, folder)
         if verb == "tune":
             check_validation(study, folder, columns)
     if verb == "tune" and study.budget is None:

@@ -36,11 +36,12 @@ MAX_DATASET_NAME = 500  # characters that MLflow takes
 CHAMPION_ALIAS, NEWEST_ALIAS = "champion", "newest"  # of the version in use, and of the one registered last
 CHAMPION_TAG, FIRST_CHAMPION = "dpbo.champion", "the first one"
 MODELS_NOTE = (
-    "**champion**, version {champion}, is in use.{newer} Scores whose intervals overlap may differ by noise alone."
+    "**champion**, version {champion}, is in use.{newer} Scores alone do not decide: one interval in ten misses "
+    "the true score, and where two overlap noise may be all that differs."
 )
 NEWER_NOTE = (
-    " **newest** is version {newest}, which no comparison has found better. This compares them at "
-    "the ε of `[evaluation]`, and makes it the champion if it is better: "
+    " **newest** is version {newest}, which stays out of use until a comparison finds it better. This compares "
+    "them at the ε of `[evaluation]`, and makes it the champion if it is better: "
     "`dpbo evaluate STUDY.toml --against models:/{name}@champion --register`."
 )
 REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from dpbo_core.report.repair import Repair
 
 COLUMNS = ("edition", "epsilon", "interval")  # of an experiment's runs, beside the score and the choice
+NO_ASSUMPTION = "only that public files are public"  # the tag of a guarantee that rests on nothing else
 MAX_PARAMETERS_PER_REQUEST = 100  # parameters that MLflow takes in one request
 MODEL_CODE = """\
 ```python
@@ -213,7 +214,7 @@ def _start(store: Store, experiment: str, release: Release) -> str:
         "dpbo.dataset": release.dataset,
         "dpbo.unit": guarantee.unit.value,
         "dpbo.evidence": guarantee.evidence.standing.value,
-        "dpbo.assumptions": ", ".join(guarantee.assumptions) or "none",
+        "dpbo.assumptions": ", ".join(guarantee.assumptions) or NO_ASSUMPTION,
         "dpbo.noise": release.noise,
     }
     name = (
