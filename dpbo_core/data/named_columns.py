@@ -31,10 +31,7 @@ Kind = Literal["number", "truth", "time", "text", "category"]
 UNCONVERTIBLE = None  # no column holds it: gaps are NaN
 MAX_GROUPS = 50  # texts of a training column that are kept as its groups
 GAP_VALUE = float("nan")
-NANOSECOND_RANGE_US = (
-    -9_223_372_036_854_775,
-    9_223_372_036_854_775,
-)  # microseconds that can be told in nanoseconds
+MAX_MICROSECONDS = 9_223_372_036_854_775  # that can be told in nanoseconds
 EXTREME_VALUES: Mapping[Kind, tuple[object, ...]] = {  # what no public table holds
     "number": (1e20, -1e8, GAP_VALUE, 1e-30),
     "truth": (),
@@ -88,7 +85,7 @@ class NamedColumn:
         if type(moment) is not (dt.datetime if "," in self.dtype else np.datetime64):
             return UNCONVERTIBLE
         at = micros(moment)
-        if at is None or ("[ns" in self.dtype and not NANOSECOND_RANGE_US[0] <= at <= NANOSECOND_RANGE_US[1]):
+        if at is None or ("[ns" in self.dtype and abs(at) > MAX_MICROSECONDS):
             return UNCONVERTIBLE
         return at
 
