@@ -4,8 +4,8 @@
 
 A unit is a process that runs `import numpy` beside each, so that a busy machine slows both; modules are compiled
 before, as an installed package's are. A floor is a process that imports the libraries which an answer needs, and
-does nothing else; each such answer is also shown in its own floor. A missing file needs NumPy and Pydantic, which
-read the study; "no room" SQLAlchemy too; a plan trains one model and prints a screen.
+does nothing else; each such answer is also shown in its own floor. A missing file needs the standard library; ε = 0
+NumPy and Pydantic, which read the study; "no room" SQLAlchemy too; a plan trains one model and prints a screen.
 """
 
 import os
@@ -61,11 +61,11 @@ WORDS = {  # of the rows whose command is another than `tune s.toml`
     "`tune --help`": ("tune", "--help"),
     "`plan`, no mistake": ("plan", "s.toml"),
 }
-STUDY_LIBRARIES = "numpy, pydantic, sqlite3"
+STUDY_LIBRARIES = "numpy, pydantic"
 LEDGER_LIBRARIES = "numpy, pydantic, sqlalchemy"
 PLAN_LIBRARIES = f"{LEDGER_LIBRARIES}, scipy.linalg, typer, rich.console, tomli_w"
 FLOORS = {  # libraries alone, and the rows that need them
-    STUDY_LIBRARIES: ("a missing file", "a missing file, with a ledger"),
+    STUDY_LIBRARIES: ("ε = 0",),
     "numpy, pydantic, pyarrow.parquet": ("another number of records, Parquet",),
     LEDGER_LIBRARIES: ("no room, with a ledger",),
     PLAN_LIBRARIES: ("`plan`, no mistake",),

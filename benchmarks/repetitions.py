@@ -10,6 +10,7 @@ scored: where the path is private, a quicker second visit would tell it.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from benchmarks.rows import Row, main, spread_row
 from benchmarks.timing import in_turn, ratio
@@ -60,7 +61,7 @@ def rows() -> Iterator[Row]:
 
     def prepared() -> tuple[Problem, Objective]:
         trainer = LinearTrainer.of(X[training], labels[training], "logistic", score=Sigmoid(10.0), tolerance=None)
-        problem = problem_of(SPEC, n_validation=RECORDS, trainer=trainer)
+        problem = replace(problem_of(SPEC, n_validation=RECORDS), trainer=trainer)
         records = Encoded(X[validation], labels[validation], broken, 2)
         return problem, Objective(Sensitive(records), problem.score)
 

@@ -5,8 +5,7 @@
 A loop is pyarrow and scikit-learn in a process of its own: it reads both sides, scales once, trains each model and
 scores it part by part. One thread each; commands and loops in turn. Seconds are the processor's with all that is
 started, Prefect's server and MLflow too, except where a row says "by the clock". The least of a command is one that
-trains and scores next to nothing. Forests are also shown without Prefect: skops, which writes the released one,
-looks for each of its functions in every module that is loaded.
+trains and scores next to nothing. Where two workers can gain little, 3% less is taken for noise.
 """
 
 import os
@@ -89,7 +88,7 @@ def grid(folder: Path) -> Iterator[Row]:
     yield spread_row(f"{on}: the command, by the clock", Spread.of(wall(plain)), unit="s")
     yield spread_row(f"{on}: the loop, by the clock", Spread.of(wall(loop)), unit="s")
     yield spread_row(f"{on}: the loop, of two plain processes, by the clock", ratio(wall(loop), wall(halves)))
-    yield spread_row(f"{on}: of `workers = 2`, by the clock", ratio(wall(plain), wall(two)), at_least=1.0)
+    yield spread_row(f"{on}: of `workers = 2`, by the clock", ratio(wall(plain), wall(two)), at_least=0.97)
 
 
 def workers(folder: Path) -> Iterator[Row]:
@@ -116,7 +115,7 @@ def many_candidates(folder: Path) -> Iterator[Row]:
     yield spread_row(f"{on}: 1,024 candidates, by the clock", Spread.of(wall(many)), unit="s")
     yield spread_row(f"{on}: 64 candidates", Spread.of(processor(few)), unit="s")
     short = ratio(wall(few), wall(two))
-    yield spread_row(f"{on}: 64 candidates, of `workers = 2`, by the clock", short, at_least=1.0)
+    yield spread_row(f"{on}: 64 candidates, of `workers = 2`, by the clock", short, at_least=0.97)
 
 
 def forest(folder: Path) -> Iterator[Row]:

@@ -16,7 +16,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 from dpbo.flows.prefect_runtime.liveness import current_flow_run, run_logger
 from dpbo.flows.private_flow import RERUN_HINT, PrivateFlow
-from dpbo.tasks.reporting.document import in_markdown, summary
+from dpbo.tasks.reporting.document import in_markdown, interval, summary
 from dpbo.tasks.reporting.mlflow_run import find_release
 from dpbo.tasks.reporting.mlflow_store import Tracked
 from dpbo.tasks.reporting.overview import quotable
@@ -195,10 +195,16 @@ def add_outcome(outcome: str) -> None:
 
 
 def outcome_of(account: Account, *releases: Release) -> str:
-    """Return what a run's name ends with: the first number that its releases state, their ε, and what is left."""
-    numbers = [f"{number.name} {number.value:.3g}" for number in map(quotable, releases) if number is not None]
+    """Return what a run's name ends with: the first number that its releases state, their ε, and what is left.
+
+    The number has its 90% interval in brackets, if it has one.
+    """
+    text, number = "no score", next(filter(None, map(quotable, releases)), None)
+    if number is not None:
+        ends = "" if number.interval is None else f" ({interval(number.interval).replace(' to ', '–')})"
+        text = f"{number.name} {number.value:.3g}{ends}"
     epsilon = sum(release.guarantee.epsilon for release in releases)
-    return f"{numbers[0] if numbers else 'no score'}, {price_and_rest(epsilon, account)}"
+    return f"{text}, {price_and_rest(epsilon, account)}"
 
 
 def price_and_rest(epsilon: float, account: Account) -> str:

@@ -7,7 +7,7 @@ anywhere.
 
 import itertools
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpbo_core.data import Preprocessing, read_table, table_of
@@ -152,7 +152,8 @@ def make_world(
         )
     )
     n_validation = m if n_persons is None else None
-    return World(problem_of(spec, n_validation=n_validation, trainer=Kept(trainer)), fitted, folder)
+    problem = replace(problem_of(spec, n_validation=n_validation), trainer=Kept(trainer))
+    return World(problem, fitted, folder)
 
 
 def climb(reach, world, rng, *, rounds):

@@ -261,6 +261,6 @@ def _synthetic_task(
     data = {"training": "made", "validation": "made", "n_validation": m, "target": "y"}
     spec = _comparison_study(data, model, space)
     trainer = EstimatorTrainer(X[:n], y[:n], EstimatorFactory(spec.model.estimator, spec.model.params))
-    problem = problem_of(spec, n_validation=m, trainer=trainer)
+    problem = replace(problem_of(spec, n_validation=m), trainer=trainer)
     records = Encoded(X[n:].copy(), y[n:].astype(np.int64), np.zeros(m, dtype=bool), int(y.max()) + 1)
     return problem, records

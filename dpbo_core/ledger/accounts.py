@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, overload
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -107,7 +107,7 @@ class DatasetAccount(Account):
 
     @property
     def draws(self) -> Counter[Draw]:
-        """How many draws are charged at each price; counted by the database where no study was asked for."""
+        """How many draws there are at each price; counted by the database where no study was read."""
         counted = self.entries.draws if isinstance(self.entries, StoredEntries) else None
         return super().draws if counted is None else counted
 
@@ -130,10 +130,7 @@ def cap_of(connection: sa.Connection, dataset: str) -> PrivacyBudget | None:
 
 @row_decoding()
 def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[PrivacyUnit], int]:
-    """Return the exact sums of ε, δ and ρ of a dataset's charges, the privacy units they protect, and their number.
-
-    ε is None if a charge has none.
-    """
+    """Return the sums of a dataset's charges (ε None if one has none), their privacy units and their number."""
     total, units, charges = ZERO_TOTAL, set(), 0
     for unit, epsilon, delta, rho, count in connection.execute(PRICES_QUERY, {"dataset": dataset}):
         pure = None if epsilon is None else count_of(epsilon) * count
@@ -145,10 +142,8 @@ def spent_of(connection: sa.Connection, dataset: str) -> tuple[Total, frozenset[
 
 @row_decoding()
 def check_sealed(writer: Writer, dataset: str) -> None:
-    """Refuse a ledger whose tables disagree with what the dataset's newest history entry states.
-
-    This detects, before a study is admitted, a raised cap, a reduced spend, and an inserted or deleted row. `dpbo
-    budget verify` checks the rest of the ledger.
+    """Refuse a ledger whose tables disagree with what the dataset's newest history entry states: a raised cap, a
+    reduced spend, an inserted or deleted row. `dpbo budget verify` checks the rest.
     """
     sealed = writer.totals_of(dataset)
     cap = writer.connection.execute(CAP_QUERY, {"dataset": dataset}).one_or_none()
@@ -167,7 +162,7 @@ def check_sealed(writer: Writer, dataset: str) -> None:
 
 @row_decoding()
 def draws_of(connection: sa.Connection, dataset: str) -> Counter[Draw]:
-    """Return the noise draws that the dataset was charged for: how many at each price (ε or None, ρ), in 10⁻¹²."""
+    """Return how many noise draws the dataset was charged for at each price (ε or None, ρ), in 10⁻¹²."""
     draws = Counter[Draw]()
     for spends, count in connection.execute(PLANS_QUERY, {"dataset": dataset}):
         draws.update({draw: n * count for draw, n in Counter(draws_in(json.loads(spends))).items()})
@@ -211,13 +206,7 @@ class StoredEntries(Sequence[Entry]):
     def __len__(self) -> int:
         return self.state[0]
 
-    @overload
-    def __getitem__(self, position: int) -> Entry: ...
-
-    @overload
-    def __getitem__(self, position: slice) -> tuple[Entry, ...]: ...
-
-    def __getitem__(self, position: int | slice) -> Entry | tuple[Entry, ...]:
+    def __getitem__(self, position: Any) -> Any:
         return self._entries[position]
 
     def __iter__(self) -> Iterator[Entry]:
@@ -248,7 +237,6 @@ class StoredEntries(Sequence[Entry]):
 
 
 def _entries_of(connection: sa.Connection, dataset: str) -> tuple[Entry, ...]:
-    """Return a dataset's studies, oldest first."""
     rows = connection.execute(ENTRIES_QUERY, {"dataset": dataset}).all()
     recorded: dict[int, tuple[str, ...]] = {}  # of studies that have not released
     for number, what in connection.execute(UNRELEASED_QUERY, {"dataset": dataset}):
@@ -256,12 +244,7 @@ def _entries_of(connection: sa.Connection, dataset: str) -> tuple[Entry, ...]:
     asked = {item: text_of(value["by"]) for item, value in facts_about(connection, dataset, ASKED_FACT).items()}
     taken = facts_about(connection, dataset, TAKEN_OVER)
     return tuple(
-        _entry(
-            row,
-            recorded.get(row.id, ()),
-            asked.get(row.fingerprint, ""),
-            taken_over=row.fingerprint in taken,
-        )
+        _entry(row, recorded.get(row.id, ()), asked.get(row.fingerprint, ""), taken_over=row.fingerprint in taken)
         for row in rows
     )
 

@@ -36,7 +36,6 @@ from dpbo_core.errors import StudyInvalid
 if TYPE_CHECKING:
     from psycopg import Connection
 
-
 CONNECTING, QUEUED, SILENCE, IDLE_TIMEOUT_S = 5, 10, 12, 30  # seconds
 APPLICATION_NAME = "dpbo"  # what a connection calls itself that this process opens, MLflow's among them
 CONNECTION_OPTIONS = {
@@ -82,7 +81,6 @@ def named(address: sa.URL) -> sa.URL:
 
 
 def _connect_named(dialect, _record, words, options) -> Any:  # type: ignore[no-untyped-def]
-    """SQLAlchemy's hook: a connection with timeouts where the application name is NAMED, else None."""
     if dialect.driver == "psycopg" and options.get("application_name") == APPLICATION_NAME:
         plain = {"prepare_threshold": None}  # a pooler gives a statement that was prepared to another client
         return _connection_with_timeout().connect(*words, **plain | options)
@@ -90,14 +88,10 @@ def _connect_named(dialect, _record, words, options) -> Any:  # type: ignore[no-
 
 
 def _connection_with_timeout() -> "type[Connection[Any]]":
-    """Return a subclass of psycopg's Connection that gives up on a silent server. psycopg is imported only here, as
-    it is optional.
-    """
-    import psycopg
+    """Return a subclass of psycopg's Connection that gives up on a silent server."""
+    import psycopg  # which is optional
 
     class PatientConnection(psycopg.Connection[Any]):
-        """A connection that is closed when nothing came for `silence` seconds while it waited."""
-
         silence: float = SILENCE
 
         def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
@@ -222,7 +216,7 @@ def _sqlite_engine(path: Path, beside: Path) -> sa.Engine:
     )
 
     def configure(connection, _record) -> None:  # type: ignore[no-untyped-def]
-        """Durable on commit, foreign keys on, readers never blocked by the writer."""
+        # durable on commit, foreign keys on, readers never blocked by the writer
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}")
 
@@ -281,9 +275,8 @@ def _open_postgresql(address: sa.URL) -> tuple[sa.Engine, Path]:
     try:
         engine = _postgresql_engine(address.set(drivername="postgresql+psycopg"))
     except ImportError:
-        raise _bad_url_error(
-            "names PostgreSQL, whose driver is not installed (pip install 'dpbo[postgres]')"
-        ) from None
+        problem = "names PostgreSQL, whose driver is not installed (pip install 'dpbo[postgres]')"
+        raise _bad_url_error(problem) from None
     place = address.set(drivername="postgresql", username=None, password=None).render_as_string()
     _make_private(state_folder())
     name = f"ledger-{hashlib.sha256(place.encode()).hexdigest()[:16]}.generation"

@@ -1,10 +1,8 @@
 """Whether the ledger is what was written: its chain, its tables, its age, and an exported copy of it.
 
-export    the history as JSON lines, to be kept where the ledger's owner cannot change it
-verify    the chain is whole, the tables equal it, it reaches what its records say, and it continues the copy
-
-An entry holds only what dpbo can have written: no amount is below 0, and a reservation's amounts are those of its
-own spends, composed. So nobody can write a row that gives back.
+The copy is kept where the ledger's owner cannot change it. An entry holds only what dpbo can have written: no
+amount is below 0, and a reservation's amounts are those of its own spends, composed. So nobody can write a row that
+gives back.
 """
 
 import json
@@ -39,9 +37,8 @@ from dpbo_core.privacy.release import Release, Spend
 
 RESTORED_COPY_HINT = "; if an old copy was accepted before the export was found, run dpbo budget recover FILE"
 MAX_INTEGER = 2**62  # of an amount or a number: the database keeps 64 bits
-ROUNDING_ERROR = (
-    2.0**-50
-)  # relative, of a double that an amount was written as: a quarter of a unit below ε = 1,000
+# relative, of a double that an amount was written as: a quarter of a unit below ε = 1,000
+ROUNDING_ERROR = 2.0**-50
 LIST_COLUMNS = ("accepts", "spends")  # of the columns that hold JSON; the others hold objects
 
 
@@ -60,7 +57,7 @@ def export(url: str) -> Iterator[str]:
 
 
 def read_export(lines: Iterable[str]) -> tuple[Link, ...]:
-    """The history entries in the lines that `export` wrote; LedgerDamaged at any other line; no hash is checked."""
+    """Return the history entries in lines that `export` wrote; another line is refused, and no hash checked."""
     entries: list[Link] = []
     for line in lines:
         try:
@@ -108,19 +105,17 @@ def unsound_copy(copy: tuple[Link, ...]) -> list[str]:
 
 def unsound_error(history: Sequence[Link], differences: Iterable[str] = ()) -> list[str]:
     """Return the problems of a whole history in words, after `differences` from the tables; none if it is sound."""
-    problems = [*broken_links(history), *differences, *faulty_entries(history)]
-    if not problems:
-        problems += unsound_takeovers((link.sequence, link.about, json.loads(link.row)) for link in history)
-    return [*problems, *(unlike_totals(history) if not problems else ())]
-
-
-def faulty_entries(history: Iterable[Link]) -> Iterator[str]:
-    """Yield the history's entries that dpbo cannot have written, a sentence each."""
+    problems = [*broken_links(history), *differences]
     for link in history:
         try:
             _check(link.about, json.loads(link.row))
         except CELL_ERRORS:
-            yield f"entry {link.sequence} of the history ({link.about}) holds what cannot be, an amount below 0 say"
+            problems.append(
+                f"entry {link.sequence} of the history ({link.about}) holds what cannot be, an amount below 0 say"
+            )
+    if not problems:
+        problems += unsound_takeovers((link.sequence, link.about, json.loads(link.row)) for link in history)
+    return [*problems, *(unlike_totals(history) if not problems else ())]
 
 
 def _check(about: str, row: Mapping[str, Any]) -> None:

@@ -11,11 +11,7 @@ from dpbo_core.privacy.release import PrivacyPlan
 
 
 class Caller(Enum):
-    """The person who asks: what only the owner may do is refused to an operator.
-
-    The owner sits at the command or the notebook. An operator is somebody who may start runs through Prefect:
-    such a run opens no cap, adds no file, and asks for no more than the cap's largest ε.
-    """
+    """The person who asks: the owner at the command or the notebook, or an operator, who starts runs by Prefect."""
 
     OWNER = "owner"
     OPERATOR = "operator"
@@ -55,8 +51,8 @@ def read_warm_start(value: Mapping[str, Any]) -> WarmStart:
 class Charge:
     """One private query as the ledger charges it."""
 
-    key: QueryKey  # what the ledger knows the query by
-    plan: PrivacyPlan  # its price
+    key: QueryKey
+    plan: PrivacyPlan
     sources: tuple[Source, ...] = ()  # of the records that it is asked of, and of what it reads as public
     # the cap to open if the dataset has none; it stays unopened if the plan is refused
     cap: PrivacyBudget | None = None

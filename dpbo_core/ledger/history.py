@@ -28,19 +28,23 @@ from dpbo_core.ledger.accounting.account import STUDY_FACTS, Totals, canonical, 
 from dpbo_core.ledger.schema import DATASET_FACTS, HASHED_TABLES, HISTORY, RESERVATIONS
 
 ORIGIN_HASH = "0" * 64
-CELL_ERRORS = (
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-)  # raised by a cell
+CELL_ERRORS = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)  # of a cell
 N_PROBLEMS_SHOWN = 3  # problems a message names; the rest it counts
 RESTORATION = "restorations"  # a person's confirmation of an old copy: in the history alone
 
 # Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 AFTER_QUERY = sa.select(HISTORY).where(HISTORY.c.sequence > sa.bindparam("sequence")).order_by(HISTORY.c.sequence)
+NEWEST_QUERY = (
+    sa.select(HISTORY)
+    .where(HISTORY.c.dataset == sa.bindparam("dataset"))
+    .order_by(HISTORY.c.sequence.desc())
+    .limit(1)
+)
+HASH_QUERY = sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == sa.bindparam("sequence"))
+FACTS_QUERY = sa.select(DATASET_FACTS).where(
+    DATASET_FACTS.c.dataset == sa.bindparam("dataset"), DATASET_FACTS.c.about.not_in(STUDY_FACTS)
+)
+RESERVED_QUERY = sa.select(RESERVATIONS.c.dataset).where(RESERVATIONS.c.id == sa.bindparam("number"))
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ def broken_links(history: Iterable[Link], after: Place = START_PLACE) -> Iterato
 
 
 def unlike_totals(history: Iterable[Link]) -> Iterator[str]:
-    """Yield a sentence for each entry of an intact chain whose dataset or totals differ from what its rows give."""
+    """Yield a sentence for each entry of an intact chain whose dataset or totals do not follow from its rows."""
     entries = list(history)
     expected = replayed((link.about, link.row) for link in entries)
     for link, (dataset, totals) in zip(entries, expected, strict=True):
@@ -163,37 +167,16 @@ def changed_error(problems: Sequence[str], name: str = "the ledger", *, hint: st
 
 @contextmanager
 def row_decoding() -> Iterator[None]:
-    """Return a context that turns errors of decoding the ledger's rows into `LedgerDamaged`, which does not repeat
-    a cell's content.
-
-    Raises:
-        LedgerDamaged: it says so; what the cell holds it does not repeat.
-    """
+    """Return a context that turns errors of decoding rows into `LedgerDamaged`, which repeats no cell's content."""
     try:
         yield
     except DpboError:
         raise
-    except CELL_ERRORS:
-        pass
-    except (sa.exc.DataError, sa.exc.IntegrityError):  # a line of an export that refers to nothing, or comes twice
-        pass
+    except (*CELL_ERRORS, sa.exc.DataError, sa.exc.IntegrityError):
+        pass  # the last two: a line of an export that refers to nothing, or comes twice
     else:
         return
     raise changed_error(["a row of the ledger cannot be read: it does not hold what was written there"])
-
-
-# Built once: building a statement takes longer than running it, and a reservation is made while others wait.
-NEWEST_QUERY = (
-    sa.select(HISTORY)
-    .where(HISTORY.c.dataset == sa.bindparam("dataset"))
-    .order_by(HISTORY.c.sequence.desc())
-    .limit(1)
-)
-HASH_QUERY = sa.select(HISTORY.c.hash).where(HISTORY.c.sequence == sa.bindparam("sequence"))
-FACTS_QUERY = sa.select(DATASET_FACTS).where(
-    DATASET_FACTS.c.dataset == sa.bindparam("dataset"), DATASET_FACTS.c.about.not_in(STUDY_FACTS)
-)
-RESERVED_QUERY = sa.select(RESERVATIONS.c.dataset).where(RESERVATIONS.c.id == sa.bindparam("number"))
 
 
 def utc_now() -> str:
@@ -231,10 +214,8 @@ class Writer:
 
     @row_decoding()
     def totals_of(self, dataset: str) -> Totals:
-        """Return the totals in the dataset's newest history entry, after checking that no newer entry of it is
-        hidden.
-
-        Only the hash chain from that entry to the last one is checked, so the check takes as long as that part is.
+        """Return the totals in the dataset's newest history entry, checked to be its newest by the hash chain from
+        there on.
         """
         if dataset not in self._totals:
             row = self.connection.execute(NEWEST_QUERY, {"dataset": dataset}).one_or_none()
@@ -259,7 +240,6 @@ class Writer:
         return changed_error([what], self.name)
 
     def _checked_totals(self, row: sa.Row[Any]) -> Totals:
-        """Return the totals in a history row, after checking the hash chain from that row to the last entry."""
         link = Link.from_row(row)
         previous = (
             self.connection.scalar(HASH_QUERY, {"sequence": link.sequence - 1})
@@ -277,7 +257,7 @@ class Writer:
         return Totals.from_text(link.totals)
 
     def _sealed_facts(self, dataset: str) -> list[str]:
-        """Return the dataset's facts (sources, permissions), refused unless their hash is that in its totals."""
+        """Return the dataset's facts, refused unless their hash is that in its totals."""
         if dataset not in self._facts:
             facts = self.facts_of(dataset)
             if facts_hash(facts) != self.totals_of(dataset).facts:

@@ -87,11 +87,9 @@ class PrivacyLedger(OwnersLedger):
             policy.check_public(connection, source)
 
     def check_division(self, dataset: str, share: float, n_rows: int) -> None:
-        """Refuse a split share other than the one by which the dataset's table was divided before, or fewer rows
-        than then.
+        """Refuse another split share, or fewer rows, than a sensitive dataset's table was divided with before.
 
-        Call it before any row of the public half is read: under another share it may have been sensitive. Nothing
-        is checked for a public dataset.
+        Call it before any row of the public half is read: under another share it may have been sensitive.
         """
         budget = self.budget(dataset)
         if budget is None or not budget.public:
@@ -116,9 +114,6 @@ class PrivacyLedger(OwnersLedger):
             noise: standing of the noise source, "operating_system" or "injected".
             caller: who asks; an operator where the ledger's file is another account's.
             asked_by: the same in words, which stand beside the charge.
-
-        Returns:
-            The query's reservation, with the warm start that was fixed when it was first charged.
 
         Raises:
             StudyInvalid: its cap is not the one that the dataset has.
@@ -146,19 +141,9 @@ class PrivacyLedger(OwnersLedger):
         )
 
     def book(self, charge: Charge, receipt: Release, *, beyond_cap: bool = False) -> tuple[Release, bool]:
-        """Charge a spend made elsewhere and record its receipt, in one transaction; or read back the one booked.
+        """Charge a spend made elsewhere and record its receipt, in one transaction, or read back the one booked.
 
-        Args:
-            charge: its price and its key.
-            receipt: what is recorded as its release.
-            beyond_cap: charge it whatever the cap has left, since it happened already.
-
-        Returns:
-            The recorded receipt, and whether it was booked now.
-
-        Raises:
-            StudyInvalid: the key was booked at another price.
-            NoBudget, BudgetExceeded, BudgetRefused, AssumptionNotAccepted: as `reserve`; nothing was charged.
+        Returns the receipt, and whether it was booked now. `beyond_cap` charges what happened already.
         """
         caller = Caller.OWNER if self.is_ours else Caller.OPERATOR
         with self._store.writing() as writer:
@@ -183,10 +168,7 @@ class PrivacyLedger(OwnersLedger):
             return writer.totals_of(dataset).person
 
     def check_room(self, charge: Charge) -> None:
-        """Refuse, as `reserve` would, a query of the owner that could not be charged now. Nothing is written.
-
-        Raises: as `reserve`.
-        """
+        """Refuse, as `reserve` would, a query of the owner that could not be charged now. Nothing is written."""
         with suppress(_RollbackError), self._store.writing() as writer:
             self._charged(writer, charge, (charge.plan.guarantee,), OPERATING_SYSTEM, Caller.OWNER)
             raise _RollbackError
@@ -202,10 +184,7 @@ class PrivacyLedger(OwnersLedger):
         *,
         beyond_cap: bool = False,
     ) -> int:
-        """Return the number of the query's charge, made now within the cap and the owner's policy unless it exists.
-
-        With `beyond_cap` it is charged even if the cap has no room, because the spend has already happened.
-        """
+        """Return the number of the query's charge, made now within cap and policy unless it exists."""
         key, plan, k = charge.key, charge.plan, charge.max_records_per_person
         budget = dataset_with_cap(writer, key.dataset, charge.cap, charge.sources, caller, set_by=asked_by)
         if budget is None:
@@ -221,8 +200,7 @@ class PrivacyLedger(OwnersLedger):
                     "this study edition was reserved with another plan",
                     cause="another version of dpbo, or another noise source, started it",
                     remedy="give the study a new edition, which spends budget again, or finish it with the "
-                    "version that started "
-                    "it",
+                    "version that started it",
                 )
             policy.check_same_sources(writer.connection, charge.sources, dataset)
             return int(before.id)
@@ -279,13 +257,9 @@ class PrivacyLedger(OwnersLedger):
     def accounts(self, dataset: str | None = None) -> tuple[DatasetAccount, ...]:
         """The account (cap, charges, releases) of `dataset`, or where None of each; empty if it has no cap."""
         with self._store.reading() as connection, row_decoding():
-            caps = [
-                cap_of(connection, name)
-                for name in connection.scalars(NAMES_QUERY).all()
-                if dataset in (None, name)
-            ]
+            names = [name for name in connection.scalars(NAMES_QUERY).all() if dataset in (None, name)]
             return tuple(
                 account_of(connection, cap, self._store.reading, self._entries_cache)
-                for cap in caps
-                if cap is not None
+                for name in names
+                if (cap := cap_of(connection, name)) is not None
             )

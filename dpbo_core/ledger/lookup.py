@@ -46,11 +46,7 @@ class Recorded:
 
 
 class RecordedStudies:
-    """The charges, draws and releases that a ledger recorded, read back, one snapshot a call.
-
-    Attributes:
-        url: of its database.
-    """
+    """The charges, draws and releases that a ledger recorded, read back, one snapshot a call."""
 
     def __init__(self, url: str) -> None:
         self._store, self.url = LedgerStore(url), url
@@ -82,7 +78,7 @@ class RecordedStudies:
         return self._find_release(NAME_OF_FINGERPRINT.in_([release_id]))
 
     def warm_start(self, fingerprint: str) -> WarmStart | None:
-        """Return the ids of the earlier releases that a study's search begins with, and their series; or None."""
+        """As `warm_start_of`, of this ledger's newest snapshot."""
         with self._reading() as connection:
             return warm_start_of(connection, fingerprint)
 
@@ -109,9 +105,8 @@ class RecordedStudies:
     @row_decoding()
     def releases_named(self, ids: tuple[str, ...]) -> tuple[Release, ...]:
         """Return the recorded releases of these ids, in their order; one that is missing raises."""
-        releases = {
-            item.release_id: item.release for item in self._select(NAME_OF_FINGERPRINT.in_(ids)) if item.release
-        }
+        recorded = self._select(NAME_OF_FINGERPRINT.in_(ids))
+        releases = {item.release_id: item.release for item in recorded if item.release}
         return tuple(releases[name] for name in ids)
 
     def recorded(self, word: str) -> tuple[Recorded, ...]:
@@ -166,14 +161,9 @@ def warm_start_of(connection: sa.Connection, fingerprint: str) -> WarmStart | No
 
 
 def standing_of(release: Release, url: str) -> Standing:
-    """Return whether the ledger at `url` contains the release: "held", "accepted" or "another".
+    """Return "held" if the ledger at `url` has the release, "another" if it is of another ledger or names none.
 
-    Returns:
-        "held" if it does; "accepted" if it is missing and a person accepted an older copy of the ledger; "another"
-        if the release is of another ledger, or of a version that named none.
-
-    Raises:
-        LedgerDamaged: it is missing, and nobody accepted an older copy.
+    "accepted": it is missing, and a person accepted an older copy of the ledger; otherwise LedgerDamaged is raised.
     """
     if not release.ledger:
         return "another"

@@ -52,11 +52,7 @@ STATED_DELTA = 1e-6  # at which ρ is stated as an ε where the cap has no δ
 MAX_EPSILON, MAX_RHO = 4_000.0, 9e6  # whose ρ = ε²/2, in 10⁻¹², is a 64-bit integer in the ledger
 MAX_TEXT_LENGTH = 200  # characters of a name
 
-WORTH = {
-    MECHANISM: Worth(
-        lambda spend: (None if spend.epsilon_units is None else spend.epsilon, spend.rho), by_price=True
-    )
-}
+WORTH = {MECHANISM: Worth(lambda one: (None if one.epsilon_units is None else one.epsilon, one.rho), by_price=True)}
 
 
 @dataclass(frozen=True)
@@ -94,17 +90,12 @@ class Price:
     replaced_moves: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the price as plain JSON. Two prices are the same if and only if this is.
-
-        Raises:
-            StudyInvalid: it has no form, or several, or a number that is none.
-        """
+        """Return the price as plain JSON, checked. Two prices are the same if and only if this is."""
         stated = {"epsilon": self.epsilon, "rho": self.rho, "renyi": self.renyi, "event": self.event}
         forms = {name: value for name, value in stated.items() if value is not None}
         if len(forms) != 1:
-            raise _bad_price(
-                "a spend is priced in exactly one form", "give epsilon, rho, a Rényi curve or an event"
-            )
+            what = "a spend is priced in exactly one form"
+            raise _bad_price(what, "give epsilon, rho, a Rényi curve or an event")
         moves = self.replaced_moves
         if moves is not None and not (type(moves) in (int, float) and 0.0 < moves < math.inf):
             raise _bad_price(f"replaced_moves is {moves!r}", "give a positive number")
@@ -119,7 +110,10 @@ class Price:
             value = float(value)
         else:
             try:
-                value = events.event_json(value) if form == "event" else _curve_json(value)
+                if form == "event":
+                    value = events.event_json(value)
+                else:
+                    value = {name: list(map(float, value[name])) for name in ("orders", "costs")}
             except (ValueError, KeyError, TypeError) as error:
                 raise _bad_price(f"the {form} cannot be read: {error}", "correct it, or declare (ε, δ)") from None
         return {form: value, "delta": float(self.delta), "replaced_moves": self.replaced_moves}
@@ -168,10 +162,6 @@ class Price:
             epsilon = profile.epsilon(level) if pairs else math.inf
             rho = math.inf if pairs else profile.cut_rho(level)
         return [(epsilon, level, 0.5 * epsilon**2) if pairs else (None, level, rho)]
-
-
-def _curve_json(curve: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
-    return {name: list(map(float, curve[name])) for name in ("orders", "costs")}
 
 
 def _spend(what: str, epsilon: float | None, delta: float, rho: float) -> Spend:
@@ -248,10 +238,8 @@ class Budget:
         form = price.to_json()
         for label, text in (("what", what), ("name", name), ("tool", tool), ("version", version)):
             if len(text) > MAX_TEXT_LENGTH or not text.isprintable() or (label == "what" and not text.strip()):
-                raise StudyInvalid(
-                    f"{label} is {text[:MAX_TEXT_LENGTH]!r}",
-                    remedy=f"use 1 to {MAX_TEXT_LENGTH} printable characters",
-                )
+                remedy = f"use 1 to {MAX_TEXT_LENGTH} printable characters"
+                raise StudyInvalid(f"{label} is {text[:MAX_TEXT_LENGTH]!r}", remedy=remedy)
         ledger = PrivacyLedger(ledger_url(self._url))
         accounts = ledger.accounts(self.dataset)
         if not accounts:

@@ -1,14 +1,7 @@
 """The decisions of a ledger's owner: caps, limits, what is public, and what a run that Prefect started may name.
 
 Nothing is opened, connected to or imported here. The owner allows a thing by name, by the approval of a study as it
-stands, or by running a study that names it; `grants` says which names that covers.
-
-| heading | thing |
-|---|---|
-| `SOURCE`, `READ_AS_PUBLIC` | what the owner's own studies were charged for, and read as public |
-| `ALLOWED` | a training file, or a folder of a saved model |
-| `CODE` | the import path of an estimator |
-| `SCORE` | the import path of a function |
+stands, or by running a study that names it; `grants` says which names that covers, and `policy` has the headings.
 """
 
 import os
@@ -80,11 +73,9 @@ class References:
 
 
 def check_allowed(connection: sa.Connection, dataset: str, references: References) -> None:
-    """Refuse a study that names a file or code which the dataset's owner did not allow, or a missing file.
+    """Refuse a study that names a file or code which the dataset's owner did not allow, or a dataset without a cap.
 
-    Raises:
-        PolicyRefused: something is not allowed, or there is no cap. A missing file is refused like a forbidden
-            one, so that nobody learns which files exist.
+    A missing file is refused like a forbidden one, so that nobody learns which files exist.
     """
     names = (dataset, *templates_of(connection, dataset))
     for code in references.code:
@@ -118,9 +109,7 @@ def not_allowed(dataset: str, source: Source) -> PolicyRefused:
 
 @row_decoding()
 def check_limits(connection: sa.Connection, dataset: str, charges: Sequence[float], epsilon: float) -> None:
-    """Refuse a Prefect run that exceeds one of the owner's limits: the sum of its `charges` (ε) the limit for a
-    run, or `epsilon`, the part charged now, the limit for a day.
-    """
+    """Refuse a Prefect run whose `charges` (ε) exceed the owner's limit of a run, or `epsilon` that of a day."""
     most = largest_epsilon(connection, dataset)
     if _beyond(charges, most):
         together = " with what is reserved beside it" if len(charges) > 1 else ""
@@ -134,10 +123,8 @@ def check_limits(connection: sa.Connection, dataset: str, charges: Sequence[floa
     if most is None:
         return
     since = (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="seconds")
-    charged = [
-        row["epsilon"] for row in connection.scalars(SPENT_SINCE_QUERY, {"dataset": dataset, "since": since})
-    ]
-    spent = [float("inf") if amount is None else float(amount) for amount in charged]
+    charged = connection.scalars(SPENT_SINCE_QUERY, {"dataset": dataset, "since": since})
+    spent = [float("inf") if row["epsilon"] is None else float(row["epsilon"]) for row in charged]
     if _beyond((*spent, epsilon), most):
         raise PolicyRefused(
             f"this study asks for ε = {epsilon:g}, and ε = {sum(spent):g} of the {from_units(most):g} that dataset "
@@ -222,12 +209,7 @@ class OwnersLedger(RecordedStudies):
         *,
         set_by: str = "",
     ) -> None:
-        """Record cap, sources and estimators of studies that others will start; nothing if the dataset has no cap.
-
-        Raises:
-            StudyInvalid: `cap` is not the cap that the dataset has.
-            PolicyRefused: a source of it is another's.
-        """
+        """Record cap, sources and estimators of studies that others will start; nothing without a cap."""
         with self._owner_writing() as writer:
             budget = dataset_with_cap(writer, dataset, cap, sources, set_by=set_by)
             if budget is not None:  # without one, its runs are refused
@@ -236,19 +218,12 @@ class OwnersLedger(RecordedStudies):
                     write_fact(writer, dataset, CODE, path, {})
 
     def allow(self, dataset: str, source: Source) -> bool:
-        """Add a file or table to what a dataset may be scored on; False if it was its own; another's is refused.
-
-        Raises:
-            PolicyRefused: the source is another dataset's.
-        """
+        """Add a source that a dataset may be scored on; False if it was its own; another's is refused."""
         with self._owner_writing(dataset) as writer:
             return _allow(writer, dataset, source)
 
     def allow_shared(self, dataset: str, source: Source) -> tuple[str, ...] | None:
-        """Allow a source whose people pay other datasets too: returns those; None if it was allowed already.
-
-        Each of the accounts says so from now on.
-        """
+        """Allow a source whose people pay other datasets too: returns those; None if it was allowed already."""
         with self._owner_writing(dataset) as writer:
             approved = sources_under(writer.connection, SOURCE, (source,))
             if any(item.dataset == dataset and item.source == source for item in approved):
@@ -261,15 +236,7 @@ class OwnersLedger(RecordedStudies):
             return others
 
     def allow_code(self, dataset: str, code: Code) -> bool:
-        """Allow a function as a score, or an estimator for Prefect's runs; False if it was allowed already.
-
-        Args:
-            dataset: which has a cap.
-            code: "ourpackage.scores.utility" or "ourpackage.models:Net", as studies write it. It is not imported.
-
-        Raises:
-            StudyInvalid: it is no such path.
-        """
+        """Allow a function as a score, or an estimator for Prefect's runs; False if it was allowed already."""
         path = code.path.replace(":", ".")
         names = path.split(".")
         if (
@@ -286,11 +253,7 @@ class OwnersLedger(RecordedStudies):
             return write_fact(writer, dataset, code.heading, code.path if code.heading == CODE else path, {})
 
     def allow_reading(self, dataset: str, source: Source) -> bool:
-        """Let Prefect's runs read a training file or saved model; False if they could; a sensitive file is refused.
-
-        Raises:
-            PolicyRefused: it is what a dataset is scored on.
-        """
+        """Let Prefect's runs read a training file or saved model; False if they could; refused if sensitive."""
         with self._owner_writing(dataset) as writer:
             check_public(writer.connection, source)
             return write_source(writer, ALLOWED, Approved(dataset, source), source.files)
@@ -313,11 +276,7 @@ def _allow(writer: Writer, dataset: str, source: Source) -> bool:
 
 
 def _lower(writer: Writer, dataset: str, about: str, units: int) -> None:
-    """Record the largest ε, in 10⁻¹², of a Prefect run or (`A_DAY`) of a day; a larger one than before is refused.
-
-    Raises:
-        PolicyRefused: it would be raised.
-    """
+    """Record the largest ε, in 10⁻¹², of a Prefect run or (`A_DAY`) a day; a larger one than before is refused."""
     current = largest_epsilon(writer.connection, dataset, about)
     if current is not None and units > current:
         what, option = {LARGEST_EPSILON: ("one", "--largest-epsilon"), A_DAY: ("a day of them", "--a-day")}[about]

@@ -2,15 +2,8 @@
 
 The owner is whoever sits at the command or the notebook. A run that Prefect started is somebody's who may start
 runs, and may only do what the owner did before: it opens no cap, adds no file, and asks for no more than the cap's
-largest ε. Every source stands in the ledger under a heading, once with each mark that its file had:
-
-| heading | source |
-|---|---|
-| `SOURCE` | what a dataset may be scored on |
-| `READ_AS_PUBLIC` | what one of its studies read as public |
-| `PUBLISHED` | what is public on its owner's word |
-
-A heading is of the dataset's metadata, append-only facts beside its cap, each under a heading and an item:
+largest ε. Facts of a dataset stand beside its cap, append-only, each under a heading and an item; a source once
+with each mark that its file had:
 
 | about | item | value |
 |---|---|---|
@@ -80,20 +73,15 @@ WRITTEN_QUERY = sa.select(DATASET_FACTS.c.item).where(
     *(DATASET_FACTS.c[name] == sa.bindparam(name) for name in ("dataset", "about", "item"))
 )
 NAMES_QUERY = sa.select(DATASETS.c.name).order_by(DATASETS.c.name)
-UNCOMPARED_KINDS = ("memory", "bundled")  # no name says whose records they are; everybody has them
-# Built once: building a statement takes longer than running it, and a reservation is made while others wait.
 ALL_FACTS_QUERY = sa.select(DATASET_FACTS.c.dataset, DATASET_FACTS.c.value).where(
     DATASET_FACTS.c.about == sa.bindparam("about")
 )
+UNCOMPARED_KINDS = ("memory", "bundled")  # no name says whose records they are; everybody has them
 
 
 @row_decoding()
 def facts_about(connection: sa.Connection, dataset: str, about: str) -> dict[str, Mapping[str, Any]]:
-    """Return the dataset's facts under a heading such as "source" or "largest_epsilon": item → value.
-
-    Raises:
-        TypeError: a stored value is not a mapping, because the ledger is damaged.
-    """
+    """Return the dataset's facts under a heading such as "source" or "largest_epsilon": item → value."""
     rows = connection.execute(FACTS_QUERY, {"dataset": dataset, "about": about})
     facts = {row.item: row.value for row in rows}
     if not all(isinstance(value, Mapping) for value in facts.values()):
@@ -124,10 +112,7 @@ def templates_of(connection: sa.Connection, dataset: str) -> dict[str, Mapping[s
 
 @row_decoding()
 def largest_epsilon(connection: sa.Connection, dataset: str, about: str = LARGEST_EPSILON) -> int | None:
-    """The largest ε, in 10⁻¹², that the owner allows one run by Prefect, or a day (`A_DAY`); None for no limit.
-
-    The smallest that was ever set, for the dataset or for a template that its name is of.
-    """
+    """The least ε, in 10⁻¹², set as limit of a Prefect run or (`A_DAY`) a day, for dataset or pattern; or None."""
     names = (dataset, *templates_of(connection, dataset))
     return min((int(item) for name in names for item in facts_about(connection, name, about)), default=None)
 
@@ -192,7 +177,7 @@ def check_public(connection: sa.Connection, source: Source) -> None:
 
 
 def _check_never_public(connection: sa.Connection, source: Source, dataset: str) -> None:
-    """Refuse a sensitive source that was read as public before, unless published: models and caches may hold it."""
+    """Refuse a sensitive source that was read as public and is unpublished: models and caches may hold it."""
     published = sources_under(connection, PUBLISHED, (source,))
     if source.kind in UNCOMPARED_KINDS or is_published(source, published, dataset):
         return
@@ -210,11 +195,8 @@ def _check_never_public(connection: sa.Connection, source: Source, dataset: str)
 def check_sources(
     writer: Writer, sources: Sequence[Source], budget: PrivacyBudget, caller: Caller = Caller.OWNER
 ) -> None:
-    """Record a study's sources and how its table is divided. A source that the owner's policy forbids is refused.
-
-    Raises:
-        PolicyRefused: a sensitive source is not the dataset's and the caller may not add it, or a public one is a
-            dataset's sensitive one. The caller must leave the transaction, so that nothing is written.
+    """Record a study's sources and how its table is divided. A source that the owner's policy forbids is refused:
+    then the caller must leave the transaction, so that nothing is written.
     """
     dataset = budget.dataset
     charged = [source for source in sources if source.role != PUBLIC_ROLE]
@@ -325,13 +307,9 @@ def check_division(connection: sa.Connection, dataset: str, share: float, n_rows
 def template_of(
     connection: sa.Connection, dataset: str, sources: Iterable[Source]
 ) -> tuple[str, tuple[Approved, ...]] | None:
-    """Return the name pattern that matches this run's name and all its sensitive sources, and the pattern's sources
-    with their fields filled; None if no pattern does.
-    """
-    approved, sources = (
-        sources_under(connection, SOURCE),
-        [source for source in sources if source.role != PUBLIC_ROLE],
-    )
+    """Return the pattern that a run's name and sensitive sources match, and its sources, filled; None if none."""
+    approved = sources_under(connection, SOURCE)
+    sources = [source for source in sources if source.role != PUBLIC_ROLE]
     for name, values in templates_of(connection, dataset).items():
         own = tuple(
             Approved(dataset, replace(item.source, name=filled(item.source.name, values)), item.shared)

@@ -66,11 +66,9 @@ class Recovered:
 
 
 def accept(url: str, copy: tuple[Link, ...] = ()) -> Recovered | None:
-    """Accept a ledger that is older than its rollback guard, and add the entries that an exported history still
-    has.
+    """Accept a ledger that is older than its rollback guard, and return what an exported history added to it.
 
-    The acceptance becomes an entry of the history. Returns what was added; None if the ledger was sound. A ledger
-    that was changed otherwise is refused.
+    The acceptance becomes an entry of the history. None if the ledger was sound; one changed otherwise is refused.
     """
     from dpbo_core.ledger.audit import opened, unsound_copy, unsound_error, verify
 
@@ -120,8 +118,7 @@ def _add_missing(writer: Writer, history: list[Link], copy: tuple[Link, ...]) ->
 
 
 def check_recovered(connection: sa.Connection, url: str, dataset: str) -> None:
-    """Refuse a charge while the team's ledger at `url` lacks spends on this dataset that ./mlruns/ledger.db
-    records.
+    """Refuse a charge while the team's ledger at `url` lacks spends of the dataset that ./mlruns/ledger.db records.
 
     A SQLite ledger is a team's if DPBO_LEDGER_URL names it; one that a program names is that program's business.
     """
@@ -178,17 +175,14 @@ class _Recovery:
                 self.added.releases += 1
 
     def _recover_cap(self, link: Link, row: Row) -> None:
-        """Add a lost cap; if the dataset has another one by now, add a fact by which the smaller of them
-        applies.
-        """
+        """Add a lost cap; if the dataset has another one by now, a fact by which the smaller of them applies."""
         here = cap_of(self.writer.connection, row["name"])
         if here is None:
             self.writer.write(DATASETS, row)
             return
         same = (here.relation.value, sorted(here.accepts)) == (row["relation"], sorted(row["accepts"]))
-        amounts = {
-            name: row[name] if same and not row["public"] else 0 for name in ("epsilon_units", "delta_units")
-        }
+        limited = same and not row["public"]
+        amounts = {name: row[name] if limited else 0 for name in ("epsilon_units", "delta_units")}
         lost = (row["epsilon_units"], row["delta_units"], row["public"])
         if same and (row["public"] or lost == (here.epsilon_units, here.delta_units, here.public)):
             return
@@ -196,9 +190,7 @@ class _Recovery:
             self.added.smaller_caps.append(row["name"])
 
     def _recover_draw(self, link: Link, row: Row) -> None:
-        """Add a lost noise draw to its charge. If the same noise was drawn again since, it gets a charge of its
-        own, because two draws were seen.
-        """
+        """Add a lost noise draw to its charge; to one of its own if it was drawn again since: both were seen."""
         dataset, number = self.numbers[row["reservation"]]
         if link.hash in facts_about(self.writer.connection, dataset, RECOVERED):
             return
@@ -214,9 +206,7 @@ class _Recovery:
         self.added.draws += 1
 
     def _charge(self, link: Link, row: Row) -> int:
-        """Return the number of a lost charge, added now unless it was. It gets another fingerprint if its study was
-        charged again since.
-        """
+        """Return the number of a lost charge, added unless it was; renamed if its study was charged again since."""
         earlier = facts_about(self.writer.connection, row["dataset"], RECOVERED).get(link.hash)
         if earlier is not None:
             return int(earlier["reservation"])

@@ -2,10 +2,9 @@
 
 A corrected study takes over the budget of an unfinished one, under which no sensitive byte was opened.
 
-    mark        a study that marks its opening says so in its charge (`MARKS_OPENING`); no other charge is ever
-    taken over opened      written durably before the first sensitive byte is opened; refused once the charge was
-    taken over taken over  written in the transaction that charges the corrected study; refused once the charge was
-    opened
+    mark        a study that marks its opening says so in its charge (`MARKS_OPENING`); no other is ever taken over
+    opened      written durably before the first sensitive byte is opened; refused once the charge was taken over
+    taken over  written in the transaction that charges the corrected study; refused once the charge was opened
 
 Both are made under the writers' lock, so one excludes the other, whichever process asks. The corrected study has
 the same name and edition on the same dataset, and its guarantee the same unit, relation, persons and assumptions.
@@ -34,9 +33,7 @@ from dpbo_core.ledger.store import LedgerStore
 from dpbo_core.privacy.guarantee import PrivacyGuarantee
 from dpbo_core.privacy.release import Release, Spend
 
-MARKS_OPENING = (
-    "marks_opening"  # in what a study was resolved to: its sensitive bytes are opened after a mark alone
-)
+MARKS_OPENING = "marks_opening"  # in what a study was resolved to: sensitive bytes are opened after a mark alone
 TAKES_OVER = "takes_over"  # likewise: the fingerprint of the charge that pays for it
 RECOVERY_NOTE = "recoveries"  # a note in the history alone
 
@@ -67,18 +64,10 @@ class TakeoverRequest:
     noise: str  # standing of its noise source
 
 
-def mark_opened(writer: Writer, key: QueryKey) -> None:
-    """Record that sensitive bytes are about to be opened under a charge, refused if it was taken over."""
-    check_not_taken(writer.connection, key)
-    write_fact(writer, key.dataset, OPENED, key.fingerprint, {})
-
-
 def check_not_taken(connection: sa.Connection, key: QueryKey) -> None:
     """Refuse a study whose charge a corrected study took over."""
-    if (
-        connection.scalar(FACT_QUERY, {"dataset": key.dataset, "about": TAKEN_OVER, "item": key.fingerprint})
-        is not None
-    ):
+    taken = {"dataset": key.dataset, "about": TAKEN_OVER, "item": key.fingerprint}
+    if connection.scalar(FACT_QUERY, taken) is not None:
         raise StudyInvalid(
             f"the charge of {key.study!r} (edition {key.edition}) was taken over by a corrected study",
             cause="this study was charged and opened nothing, and the study file was changed and run since",
@@ -122,7 +111,6 @@ def planned_spends(connection: sa.Connection, dataset: str, row: Any) -> Rows:
 
 
 def _is_used(connection: sa.Connection, number: int) -> bool:
-    """Return whether a charge has a draw or a release."""
     return any(
         connection.scalar(sa.select(table.c.reservation).where(table.c.reservation == number).limit(1)) is not None
         for table in (DRAWS, RELEASES)
@@ -148,7 +136,6 @@ def _pays_for(row: Mapping[str, Any], asked: TakeoverRequest, filtered: Filter) 
 
 
 def _total(spends: Iterable[Mapping[str, Any]]) -> Total:
-    """Return the sums of the spends of a plan in JSON."""
     return compose(map(Spend.from_json, spends))
 
 
@@ -213,11 +200,8 @@ class Reservation:
     """A query's claim on its budget, and the record of its draws. This is the recorder a method draws through.
 
     A ledger may be restored or replaced while it lives, and its row's number is another query's there: every use
-    asks for the entry `since`, which no other history has.
-
-    Attributes:
-        noise: standing of the noise source that it was charged with.
-        warm_start: what its search begins with, as it was fixed with the charge; None if it begins afresh.
+    asks for the entry `since`, which no other history has. `warm_start` is what its search begins with, as it was
+    fixed with the charge; None if it begins afresh.
     """
 
     def __init__(
@@ -242,15 +226,9 @@ class Reservation:
     def record(
         self, spend: Spend, draw: Callable[[], Mapping[str, Any]], *, check: Check | None = None
     ) -> Mapping[str, Any]:
-        """Return the recorded outcome of a priced noise draw. Without one, `draw` is called and its result recorded
-        in one transaction.
-
-        The transaction is never retried: if it fails, the draw is discarded unseen.
-
-        Args:
-            spend: of the draw, whose name it has.
-            draw: makes it.
-            check: sees every draw of this study that was recorded before, by name, and refuses by raising.
+        """Return the recorded outcome of a priced draw; without one `draw` makes it and it is recorded, in one
+        transaction that is never retried: if it fails, the draw is discarded unseen. `check` sees the study's
+        earlier draws, by name, and refuses by raising.
         """
         with self._writing() as writer:
             outcome = self._outcome_of(writer.connection, spend.what)
@@ -267,9 +245,10 @@ class Reservation:
         return outcome
 
     def open(self) -> None:
-        """Record durably that sensitive bytes are about to be opened under the charge, unless it was recorded."""
+        """Record durably that sensitive bytes are about to be opened under the charge; refused if taken over."""
         with self._writing() as writer:
-            mark_opened(writer, self._key)
+            check_not_taken(writer.connection, self._key)
+            write_fact(writer, self._key.dataset, OPENED, self._key.fingerprint, {})
 
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
         """Record the finished release, unless one was: that one. `check` sees a new one's draws and may refuse."""
@@ -306,9 +285,8 @@ class Reservation:
 
     @row_decoding()
     def _outcome_of(self, connection: sa.Connection, what: str) -> Mapping[str, Any] | None:
-        outcome: Mapping[str, Any] | None = connection.scalar(
-            OUTCOME_QUERY, {"reservation": self._id, "what": what}
-        )
+        place = {"reservation": self._id, "what": what}
+        outcome: Mapping[str, Any] | None = connection.scalar(OUTCOME_QUERY, place)
         return outcome
 
     @row_decoding()

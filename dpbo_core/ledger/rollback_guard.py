@@ -30,9 +30,7 @@ from dpbo_core.ledger.schema import SCHEMA
 
 STATE_HOME_SETTING = "XDG_STATE_HOME"
 RECORD_KEYS = {"entries", "hash", "schema"}
-RECORD_BYTES = (
-    256  # bytes, always the same, written over in one piece: within a disk's sector, so whole or not at all
-)
+RECORD_BYTES = 256  # always the same, written over in one piece: within a disk's sector, so whole or not at all
 
 
 class OverwritePolicy(Enum):
@@ -43,16 +41,11 @@ class OverwritePolicy(Enum):
 
 
 class RollbackGuard:
-    """The records of one ledger.
+    """The records of one ledger: `beside` it or in this machine's folder, and with the user.
 
-    Attributes:
-        records: those that are not the user's. A database has two: the one by its URL notices another ledger in its
-            place, and the one by its identity an older copy under another spelling of the URL.
-
-    Args:
-        beside: the file beside the ledger, or in this machine's folder.
-        identity: of the ledger, which its copies share; empty until it is read.
-        place: of a SQLite file, whose copies elsewhere are ledgers of their own; empty for a database.
+    A database has two `records` beside the user's: the one by its URL notices another ledger in its place, and the
+    one by its `identity`, which copies share (empty until it is read), an older copy under another spelling of the
+    URL. A SQLite file has a `place`: its copies elsewhere are ledgers of their own.
     """
 
     def __init__(self, beside: Path, identity: str = "", place: str = "") -> None:
@@ -87,7 +80,7 @@ class RollbackGuard:
     def keep(self, reached: Place, over: OverwritePolicy = OverwritePolicy.EARLIER) -> None:
         """Write the newest entry's number and hash beside the database, and for the user, where failing warns."""
         for record in self.records:
-            record.keep_durably(reached, over)
+            record.keep(reached, over, durably=True)
         path = self.path_of_user
         try:
             if path is None:
@@ -128,26 +121,18 @@ class Record:
             raise self._unreadable()
         return place
 
-    def keep(self, reached: Place, over: OverwritePolicy = OverwritePolicy.EARLIER) -> None:
-        """Write the history entry `reached` (number, hash) over an earlier one; a crash may lose it."""
+    def keep(
+        self, reached: Place, over: OverwritePolicy = OverwritePolicy.EARLIER, *, durably: bool = False
+    ) -> None:
+        """Write the entry `reached` over an earlier one, or over anything; if `durably`, no crash loses it."""
         with self._locked() as file:
-            self._write_if_later(file, reached, over)
-
-    def keep_durably(self, reached: Place, over: OverwritePolicy = OverwritePolicy.EARLIER) -> None:
-        """Write the history entry `reached` (number, hash) over an earlier one, on disk when this returns."""
-        with self._locked() as file:
-            if self._write_if_later(file, reached, over):
-                os.fsync(file)
-
-    def _write_if_later(self, file: int, reached: Place, over: OverwritePolicy) -> bool:
-        """Write `reached` unless a later entry stands there: False. `Over.ANYTHING` overwrites damage too."""
-        place = _parsed(os.pread(file, RECORD_BYTES, 0))
-        if place is None and over is OverwritePolicy.EARLIER:
-            raise self._unreadable()
-        later = place is None or over is OverwritePolicy.ANYTHING or place.sequence < reached.sequence
-        if later:
-            _write_content(file, reached)
-        return later
+            place = _parsed(os.pread(file, RECORD_BYTES, 0))
+            if place is None and over is OverwritePolicy.EARLIER:
+                raise self._unreadable()
+            if place is None or over is OverwritePolicy.ANYTHING or place.sequence < reached.sequence:
+                _write_content(file, reached)
+                if durably:
+                    os.fsync(file)
 
     def _check_kind(self) -> None:
         """Refuse a record that is not a file or a link to one: a dangling link would start another one."""
@@ -227,8 +212,7 @@ def older(entry: str) -> LedgerDamaged:
 
 def _warn_of_unwritable_record() -> None:
     warnings.warn(
-        f"the newest entry of the ledger cannot be kept in your state folder ({STATE_HOME_SETTING}), so an "
-        "older copy of the "
-        "ledger would be noticed by its generation alone",
+        f"the newest entry of the ledger cannot be kept in your state folder ({STATE_HOME_SETTING}), so an older "
+        "copy of the ledger would be noticed by its generation alone",
         stacklevel=2,
     )

@@ -128,7 +128,6 @@ def make(connection: sa.Connection) -> dict[str, object]:
 
 
 def _postgresql() -> list[str]:
-    """Return the SQL of PostgreSQL's triggers against UPDATE, DELETE and TRUNCATE, and of its checks of amounts."""
     refused = [
         f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
         "FOR EACH STATEMENT EXECUTE FUNCTION dpbo_append_only()"

@@ -78,12 +78,8 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def values_in(pattern: str, text: str) -> Mapping[str, str] | None:
-    """Return the value of each field of a name pattern in `text`; None if `text` does not fit the pattern.
-
-    A field that stands twice holds the same both times.
-    """
-    parts, names = [], set()
-    end = 0
+    """Return the value of each field of a pattern in `text`, one wherever it stands; None if it does not fit."""
+    parts, names, end = [], set(), 0
     for part in _FIELD.finditer(pattern):
         name = part[1]
         parts.append(re.escape(pattern[end : part.start()]))
@@ -109,21 +105,16 @@ class Division:
 
 @dataclass(frozen=True)
 class Source:
-    """One source. `role` is what it is to the study: a dataset may have one of each.
-
-    Attributes:
-        marks: of the file as it is, or as it was whenever it was charged for: "device:inode:time";
-            of a database's table what its server says of it ("postgresql:system:database:table").
-        parts: real path → mark of each of a folder's Parquet files.
-        division: of one table in memory, whose other rows are public; None of two tables.
-    """
+    """One source. `role` is what it is to the study: a dataset may have one of each."""
 
     kind: Kind
     name: str = ""
     role: Role = "records"
+    # "device:inode:time" of the file as it is, or was whenever it was charged for; of a database's table what its
+    # server says of it ("postgresql:system:database:table")
     marks: frozenset[str] = field(default=frozenset(), compare=False)
-    parts: Mapping[str, str] = field(default_factory=dict, compare=False)
-    division: Division | None = field(default=None, compare=False)
+    parts: Mapping[str, str] = field(default_factory=dict, compare=False)  # path → mark of a folder's Parquet files
+    division: Division | None = field(default=None, compare=False)  # of one table in memory; None of two tables
 
     @property
     def all_marks(self) -> frozenset[str]:
@@ -209,9 +200,7 @@ def grants(allowed: Source, source: Source) -> bool:
 
 
 def _spelling(source: Source) -> str:
-    """Return the source's name in one normal form: endpoints, usual ports and slashes of object stores removed, and
-    one name for every spelling of a database server on this machine.
-    """
+    """Return the name in one form: no endpoint, usual port or slashes of a store; this machine by one name."""
     if source.name.startswith(DATABASE_PREFIX):
         place, table = source.name.removeprefix(DATABASE_PREFIX).partition("#")[::2]
         server, _, database = place.rpartition("/")
@@ -259,7 +248,6 @@ def _names_with_folders(one: str, other: str) -> Iterable[tuple[str, str]]:
 
 
 def _written_by(one: str, other: str) -> bool:
-    """Return whether one of the names is a pattern whose fields can be filled to give the other."""
     now = datetime.now(UTC)
     return any(
         is_pattern(pattern) and values_in(pattern, filled_at(path, now)) is not None

@@ -39,16 +39,9 @@ N_FRESH_ENTRIES = 1  # entries of a ledger that was just made: its identity, and
 class LedgerStore:
     """An engine on one database, its tables made, its transactions serialised.
 
-    Args:
-        url: of a SQLite file or a PostgreSQL database.
-        restored: take the ledger for what it is, even if it is older than its records or of another schema (for
-            inspection).
-
-    Attributes:
-        server: whether it is in a database server, so that other machines have records of their own.
-        identity: drawn when it was made; its copies share it.
-        schema: the number of its schema.
-        guard: how far it had come, as it is kept outside it.
+    `restored` takes the ledger for what it is, even if it is older than its records or of another schema (for
+    inspection). Its `identity` was drawn when it was made, and its copies share it; `guard` is how far it had come,
+    as it is kept outside it.
     """
 
     def __init__(self, url: str, *, restored: bool = False) -> None:
@@ -127,7 +120,7 @@ class LedgerStore:
             writer = Writer(connection, START_PLACE, self._name)
             writer.note(LEDGER.name, schema.make(connection))
         if not self._restored:
-            self.guard.records[0].keep_durably(writer.last)  # at once: without it nobody goes on
+            self.guard.records[0].keep(writer.last, durably=True)  # at once: without it nobody goes on
 
     @staticmethod
     @row_decoding()
@@ -159,7 +152,6 @@ class LedgerStore:
             raise failed
 
     def _damaged(self) -> LedgerDamaged:
-        """Return the error for a ledger's file that SQLite cannot read."""
         return LedgerDamaged(
             f"{self._name} is damaged: SQLite cannot read it",
             cause="the disk or a copy failed, or something else than dpbo wrote to the file",
@@ -179,8 +171,10 @@ class LedgerStore:
                 cause="an operator's role reads the ledger and does not write to it",
                 remedy="ask the curator, whose role may",
             )
-        if self.server and (reason := _server_reason(code, str(getattr(error, "orig", "")).lower())):
-            return DpboError(f"{self._name} {reason[0]}", cause=reason[1], remedy=reason[2])
+        words = str(getattr(error, "orig", "")).lower()
+        for marks, what, cause, remedy in SERVER_REASONS if self.server else ():
+            if code in marks or any(mark in words for mark in marks if " " in mark):
+                return DpboError(f"{self._name} {what}", cause=cause, remedy=remedy)
         if isinstance(error, sa.exc.IntegrityError | sa.exc.ProgrammingError | sa.exc.DataError):
             return None
         if type(error) in (sa.exc.DatabaseError, sa.exc.InternalError) and not self.server:
@@ -207,22 +201,18 @@ class LedgerStore:
         for place, path in entries:
             self._check_reached(connection, last, place, path)
         beside = max((place for place, _ in entries), key=lambda place: place.sequence, default=START_PLACE)
-        unknown = (
-            not (beside.sequence or self._restored or self._read_only or self.server)
-            and last.sequence > N_FRESH_ENTRIES
-        )
-        if unknown and not own.read().sequence:  # read again: another process may just have begun it
+        unknown = not (beside.sequence or self._restored or self._read_only or self.server)
+        # read again: another process may just have begun it
+        if unknown and last.sequence > N_FRESH_ENTRIES and not own.read().sequence:
             raise missing(own.path)
         self._check_reached(connection, last, of_user, self.guard.path_of_user or own.path)
         return last, beside
 
     @staticmethod
     def _check_reached(connection: sa.Connection, last: Place, reached: Place, path: Path) -> None:
-        """Refuse a history without the entry `reached` that the rollback guard at `path` names."""
-        if (
-            reached not in (last, START_PLACE)
-            and connection.scalar(HASH_QUERY, {"sequence": reached.sequence}) != reached.hash
-        ):
+        if reached in (last, START_PLACE):
+            return
+        if connection.scalar(HASH_QUERY, {"sequence": reached.sequence}) != reached.hash:
             raise older(f"entry {reached.sequence} (kept in {path.name})")
 
 
@@ -247,11 +237,3 @@ SERVER_REASONS = (  # SQLSTATEs and words of a driver's error, and what to say o
     ),
     (("3D000",), "does not exist on that server", "a misspelt name", "correct it, or create the database"),
 )
-
-
-def _server_reason(code: str, words: str) -> tuple[str, str, str] | None:
-    """Return what to say of a PostgreSQL driver's error, by its SQLSTATE or its words, which are not repeated."""
-    for marks, what, cause, remedy in SERVER_REASONS:
-        if code in marks or any(mark in words for mark in marks if " " in mark):
-            return what, cause, remedy
-    return None

@@ -9,7 +9,6 @@ The version that releases state.
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, distribution, version
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -19,6 +18,8 @@ DISTRIBUTION, FEATURES = "dpbo", "dpbo.features."
 @cache
 def declared(group: str) -> Mapping[str, str]:
     """Return what the installed features declare in an entry point group: "module:attribute" by name, in order."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
     try:
         points = distribution(DISTRIBUTION).entry_points
     except PackageNotFoundError:  # a checkout that is not installed has the core alone
@@ -66,6 +67,8 @@ UNINSTALLED_VERSION = "uninstalled"  # run from a source folder: its files say n
 @lru_cache(maxsize=1)  # read from the disk once, before a study is charged, and never again
 def library_version() -> str:
     """Return the installed version of dpbo, or "uninstalled" where it runs from a source folder."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("dpbo")
     except PackageNotFoundError:

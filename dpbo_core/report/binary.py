@@ -148,9 +148,7 @@ class Binary(ReportKind):
 
     @property
     def own(self) -> int:
-        """The index, among the bin edges, of the model's own threshold, above which it predicts the
-        positive class.
-        """
+        """The index, among the edges, of the model's own threshold, above which it predicts the positive class."""
         return self.edges.index(self.threshold)
 
     def figures(self, cells: Reals) -> Figures:
@@ -177,9 +175,7 @@ class Binary(ReportKind):
         return figures
 
     def rises(self, moves: Reals, cells: Reals) -> Figures:
-        """Return the most that count changes `moves` add to the calibration error of `cells`; {} without
-        probabilities.
-        """
+        """The most that count changes `moves` add to the calibration error of `cells`; {} without probabilities."""
         if self.predicted is None:
             return {}
         p, stated = self._stated
@@ -188,9 +184,7 @@ class Binary(ReportKind):
 
     @property
     def _stated(self) -> tuple[Reals, Reals]:
-        """Return each bin's mean predicted probability (0 if none), and a mask (1 or 0) of where there is one; (B,)
-        each.
-        """
+        """Each bin's mean predicted probability (0 if none), and a mask (1 or 0) of where there is one; (B,)."""
         predicted = self.predicted or ()
         stated = np.array([value is not None for value in predicted], dtype=np.float64)
         return np.array([0.0 if value is None else value for value in predicted]), stated
@@ -212,9 +206,7 @@ class Binary(ReportKind):
         return average_precision(P, N, self.ties.untied)
 
     def class_means(self, cells: Reals) -> Mapping[str, list[tuple[Reals, Reals]]]:
-        """Return, for each metric that is a mean over a class's records, pairs of that class's counts (…, B) and
-        what a record in each bin adds to the mean.
-        """
+        """For each metric that is a mean over a class: its counts (…, B), and what a record of a bin adds to it."""
         N, P = cells[..., 0, :], cells[..., 1, :]
         within = self.ties.ranked
         below = np.clip(ratio(N.cumsum(axis=-1) - (1.0 - within) * N, N.sum(axis=-1, keepdims=True)), 0.0, 1.0)
@@ -275,21 +267,18 @@ class Binary(ReportKind):
     def _confusions(self, estimates: Estimates) -> list[dict[str, Any]]:
         N, P = estimates.cells.sum(axis=(0, -1)).tolist()
         TP, FP = (estimates.values[f"at {name}"].tolist() for name in ("true_positives", "false_positives"))
+        own_counts = {name: estimates.figure(f"at {name}", self.own) for name in FOUR_COUNTS}
         return [
             {
                 "threshold": edge,
-                "own": edge == self.threshold,
+                "own": j == self.own,
                 "true_positives": TP[j],
                 "false_positives": FP[j],
                 "false_negatives": max(0.0, P - TP[j]),
                 "true_negatives": max(0.0, N - FP[j]),
             }
             | {name: estimates.figure(f"at {name}", j) for name in THRESHOLD_METRICS}
-            | (
-                {"counts": {name: estimates.figure(f"at {name}", j) for name in FOUR_COUNTS}}
-                if edge == self.threshold
-                else {}
-            )
+            | ({"counts": own_counts} if j == self.own else {})
             for j, edge in enumerate(self.edges)
         ]
 
@@ -310,11 +299,10 @@ class Binary(ReportKind):
 def best_threshold(
     released: Mapping[str, Any], *, false_positive: float, false_negative: float, prevalence: float | None = None
 ) -> dict[str, Any]:
-    """Return the bin edge with the smallest expected cost of one record, as JSON.
+    """Return the bin edge with the smallest expected cost of a record, as JSON; None to flag everybody, or nobody.
 
-    Returns:
-        The threshold (None if everybody or nobody is to be flagged) with its cost, at the share of positives
-        `prevalence`, or else the report's. It was chosen by noised figures, so its cost is a little too optimistic.
+    Its cost is at the share of positives `prevalence`, or else the report's. It was chosen by noised figures, so
+    its cost is a little too optimistic.
     """
     share = released["metrics"]["positive_share"]["value"] if prevalence is None else prevalence
     share = float("nan") if share is None else share
@@ -360,10 +348,8 @@ def at_edges(negatives: Reals, positives: Reals) -> Figures:
 
 
 def _bin_figures(negatives: Reals, positives: Reals, ranked: float) -> dict[str, Reals]:
-    """Return the counts and the AUC, by name, of counts (…, B); a share `ranked` of the pairs within a bin counts
-    as ordered.
-
-    The ends LOW and HIGH of the AUC assume that none, or all, of these pairs are.
+    """Return the counts and the AUC, by name, of counts (…, B): a share `ranked` of the pairs within a bin is
+    ordered, at the ends LOW and HIGH none, or all.
     """
     P, N = positives.sum(axis=-1), negatives.sum(axis=-1)
     below = negatives.cumsum(axis=-1) - negatives

@@ -77,10 +77,8 @@ def expected(public: PublicRecords, size: TableSize, n_bins: int | None) -> Expe
         choices.append(min(choices, key=lambda one: one[1] ** 2 + one[2] ** 2))
     edges, noise, ties, recall = choices[-1]
     spread = _spread(values, positive, edges, m)
-    auc_error, recall_error = (
-        MEAN_ABSOLUTE_DEVIATION * math.hypot(noise, ties, spread),
-        MEAN_ABSOLUTE_DEVIATION * recall,
-    )
+    auc_error = MEAN_ABSOLUTE_DEVIATION * math.hypot(noise, ties, spread)
+    recall_error = MEAN_ABSOLUTE_DEVIATION * recall
     why = f"noise and bins move the AUC by {auc_error:.2g} and the recall by {recall_error:.2g} on average"
     return ExpectedErrors(
         edges=edges,
@@ -114,8 +112,7 @@ def _errors(
 ) -> tuple[float, float]:
     """Return the standard deviations that unit noise in every cell gives AUC and recall; ∞ if a class is missing.
 
-    Recall is at bin edge number `own`, the model's threshold. `classes` are the expected numbers (P, N) of
-    positives and negatives in the sensitive table.
+    Recall is at edge number `own`; `classes` are the expected numbers (P, N) in the sensitive table.
     """
     counts, (P, N) = class_counts(values, positive, edges), classes
     if not (counts[0].any() and counts[1].any()):
@@ -131,9 +128,7 @@ def _errors(
 
 
 def _spread(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...], n_records: int) -> float:
-    """Return ω, the standard deviation of the AUC of `n_records` records because their order within bins is
-    unknown; 0 if a class is missing.
-    """
+    """Return ω, the deviation of the AUC that the unknown order within bins leaves; 0 if a class is missing."""
     P, N = class_counts(values, positive, edges)
     if not (P.any() and N.any()):
         return 0.0
@@ -165,9 +160,7 @@ def half_width(values: Reals, positive: NDArray[np.bool_], which: int) -> tuple[
 
 
 def auc_ties(values: Reals, positive: NDArray[np.bool_], edges: tuple[float, ...]) -> AucTies:
-    """Return the share of pairs within bins that are ranked right (½ if unknown), and the share that is not
-    tied.
-    """
+    """Return the share of pairs within bins that are ranked right, ½ if unknown, and the share not tied."""
     untied = _untied(values, edges)
     values, positive = half_width(values, positive, SAYS)
     counts = class_counts(values, positive, edges)
@@ -197,17 +190,12 @@ class PublicSteps:
         return cls(*(tuple(column) for column in zip(*rows, strict=True)))
 
     def shares(self) -> tuple[Reals, Reals]:
-        """Return how a bin's public positives, and its negatives, are spread over its K finer steps: (B, K) each.
-
-        Each row sums to 1; that of a bin without any is uniform.
+        """Return how a bin's public positives, and its negatives, are spread over its K steps, evenly if there are
+        none: (B, K) each, whose rows sum to 1.
         """
-        positives, negatives = (counts / counts.sum(axis=1, keepdims=True) for counts in self._counts())
-        return positives, negatives
-
-    def _counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The public positives and negatives in each finer step of each bin, (B, K); all 1 in a bin without any."""
         counts = (np.array(of_class, dtype=np.int64) for of_class in (self.positives, self.negatives))
-        positives, negatives = (np.where(one.any(axis=1, keepdims=True), one, 1) for one in counts)
+        filled = (np.where(one.any(axis=1, keepdims=True), one, 1) for one in counts)
+        positives, negatives = (one / one.sum(axis=1, keepdims=True) for one in filled)
         return positives, negatives
 
 
@@ -219,8 +207,7 @@ def average_precision(positives: Reals, negatives: Reals, untied: float) -> Real
 
 
 def average_precision_ends(positives: Reals, negatives: Reals) -> tuple[Reals, Reals]:
-    """Return the two extremes of the average precision of counts (…, B): all negatives of each bin above its
-    positives, and below.
+    """Return the ends of the average precision of counts (…, B): negatives of a bin above its positives, and below.
 
     In both, the positives of a bin are a run with F negatives above them, so that the x-th positive from the top
     has precision x/(x + F). The sum over x is taken as an integral, because noised counts are not whole numbers and
@@ -232,7 +219,7 @@ def average_precision_ends(positives: Reals, negatives: Reals) -> tuple[Reals, R
     )
 
     def precise(negatives_above: Reals, shift: float) -> Reals:
-        """Return the mean of the integrals of x/(x + F) over each bin's positives, moved up by `shift`."""
+        # the mean of the integrals of x/(x + F) over each bin's positives, moved up by `shift`
         F, start, end = negatives_above, above + shift, reached + shift
         area = end - start - np.where(F > 0.0, F * np.log(ratio(end + F, start + F)), 0.0)
         return ratio(np.nan_to_num(area).sum(axis=-1), reached[..., 0])
@@ -246,9 +233,7 @@ def from_above(bins: Reals) -> Reals:
 
 
 def variance(positives: Reals, negatives: Reals) -> Reals:
-    """Return the sampling variance v of the number of correctly ranked pairs within bins, (…), of counts (…, B);
-    negative counts are taken as 0.
-    """
+    """Return the variance v of the number of pairs ranked right within bins, (…), of counts (…, B)."""
     P, N = np.maximum(positives, 0.0), np.maximum(negatives, 0.0)
     return np.asarray((P * N * (P + N + 1.0)).sum(axis=-1) / 12.0)
 
@@ -272,7 +257,6 @@ def _untied(values: Reals, edges: tuple[float, ...]) -> float:
     """Return the share υ = 1 − Σ (t³ − t)/Σ (n³ − n) of pairs in a bin (n) whose values are not tied (t)."""
 
     def cubes(counts: NDArray[np.int64]) -> float:
-        """Return the sum Σ (n³ − n) over the counts n."""
         numbers = counts.astype(np.float64)
         return float((numbers**3 - numbers).sum())
 

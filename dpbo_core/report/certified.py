@@ -48,11 +48,8 @@ def certified_table(release: Release) -> NoisedTable:
     if table.n_records != release.facts["n_persons" if by_person else "n_validation"]:
         raise ValueError("another number of records than in the facts")
     (spend,) = release.spends
-    if (
-        type(table.scale) not in (int, float)
-        or not 0.0 < table.scale < math.inf
-        or table.scale != spend.noise_scale
-    ):
+    sound = type(table.scale) in (int, float) and 0.0 < table.scale < math.inf
+    if not sound or table.scale != spend.noise_scale:
         raise ValueError("another noise scale than in the spend")
     if not all(isinstance(name, str) for name in table.groups) or len(set(table.groups)) < len(table.groups):
         raise ValueError("groups")
@@ -63,8 +60,7 @@ def certified_table(release: Release) -> NoisedTable:
 
 
 def figures_agree(release: Release) -> bool:
-    """Return whether every figure of a report follows from its table; for a report of another version only its
-    parts are compared.
+    """Return whether a report's figures follow from its table; of another version only its parts are compared.
 
     Intervals come from a simulation with a fixed seed, so recomputing them gives the same numbers.
     """
@@ -89,11 +85,8 @@ def figures_in_words(release: Release) -> str:
 
 def _alike(expected: Any, shown: Any) -> bool:
     if isinstance(expected, Mapping):
-        return (
-            isinstance(shown, Mapping)
-            and expected.keys() == shown.keys()
-            and all(_alike(item, shown[key]) for key, item in expected.items())
-        )
+        same = isinstance(shown, Mapping) and expected.keys() == shown.keys()
+        return same and all(_alike(item, shown[key]) for key, item in expected.items())
     if isinstance(expected, list | tuple):
         return isinstance(shown, list | tuple) and len(expected) == len(shown) and all(map(_alike, expected, shown))
     if isinstance(expected, int | float) and not isinstance(expected, bool):
@@ -102,20 +95,9 @@ def _alike(expected: Any, shown: Any) -> bool:
     return type(expected) is type(shown) and bool(expected == shown)
 
 
-CERTIFIED_UNITS = (
-    *RECORD_UNITS,
-    PrivacyUnit.TRAINING_RECORD,
-)  # of private training: whose validation record it may be too
+CERTIFIED_UNITS = (*RECORD_UNITS, PrivacyUnit.TRAINING_RECORD)  # of private training: a validation record's too
 REPORT_PARTS = (
-    "table",
-    "metrics",
-    "roc",
-    "confusion",
-    "calibration",
-    "classes",
-    "errors",
-    "binning",
-    "groups",
+    *("table", "metrics", "roc", "confusion", "calibration", "classes", "errors", "binning", "groups"),
     NO_SCORE,
 )
 

@@ -25,16 +25,9 @@ from dpbo_core.models.scoring.in_memory import resealed
 from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Sensitive, messages, sealed
 from dpbo_core.report import COMPARED
-from dpbo_core.report.comparison_query import (
-    ComparisonQuery,
-    DifferenceCounter,
-    comparison_of,
-    difference_of,
-)
+from dpbo_core.report.comparison_query import ComparisonQuery, DifferenceCounter, comparison_of, difference_of
 from dpbo_core.report.counting import FileTable
-from dpbo_core.report.difference import (
-    GUESSED_PSI,
-)
+from dpbo_core.report.difference import GUESSED_PSI
 from dpbo_core.report.evaluated_model import (
     ComparedModel,
     EvaluatedModel,
@@ -43,10 +36,7 @@ from dpbo_core.report.evaluated_model import (
     read_model,
 )
 from dpbo_core.report.evaluation import EvaluationResult
-from dpbo_core.report.histogram_cells import (
-    Integers,
-    needed_columns,
-)
+from dpbo_core.report.histogram_cells import Integers, needed_columns
 from dpbo_core.report.ranked_pairs import PairCounter
 from dpbo_core.report.request import (
     EvaluationQuery,
@@ -90,10 +80,7 @@ def score_for(model: Scorable, section: ModelSection, score: Score) -> Score:
 def champion_of(query: ComparisonQuery, folder: str | Path, own: Preprocessing) -> tuple[ComparedModel, str, str]:
     """Return the champion, its digest and the part of it that may not predict row by row, or "".
 
-    `own` is how the challenger reads its records.
-
-    Raises:
-        StudyInvalid: it cannot be read, or has another target or other classes than the challenger.
+    `own` is how the challenger reads its records, of which the champion must have the target and the classes.
     """
     spec, model_section, score = query.spec, query.model, query.problem.score
     if query.champion.startswith(COLUMN):
@@ -135,7 +122,7 @@ def check_champion(query: EvaluationQuery, public: PublicHalf, folder: str | Pat
     ask, table = comparison_of(query, public), FileTable(FileSplit(query.spec, folder))
     champion, _, unlisted = champion_of(ask, folder, public.preprocessing)
     unlisted = unlisted or public.problem.unlisted
-    check_accepted(accepting(query.spec), ask.plan(unlisted), unlisted)
+    check_accepted(accepted_by(query.spec), ask.plan(unlisted), unlisted)
     for fitted in (public.preprocessing, champion.preprocessing):
         check_header(query, table, public, None, needed_columns(fitted))
 
@@ -168,23 +155,21 @@ class OpenComparison:
         counter = ask.counter(challenger, champion)
         key = ask.key_of(request.digest, digest)
         opened = cls(request, ask, counter, key, (request.digest, digest), unlisted or evaluated.unlisted)
-        check_accepted(accepting(query.spec), ask.plan(opened.unlisted), opened.unlisted)
+        check_accepted(accepted_by(query.spec), ask.plan(opened.unlisted), opened.unlisted)
         request.table.split.check(public)
         for side in (challenger, champion):
             check_header(query, request.table, public, None, needed_columns(side.preprocessing))
         if ask.most > MAX_SUM:
-            raise StudyInvalid(
-                "the sums of so many persons are no 64-bit integers", remedy="compare on fewer persons"
-            )
+            what = "the sums of so many persons are no 64-bit integers"
+            raise StudyInvalid(what, remedy="compare on fewer persons")
         rehearse_draws(ask.draws(ask.n_sums))
         return opened
 
     @property
     def query(self) -> PrivateQuery:
         """The comparison as a query to charge, at its price."""
-        return self.ask.priced(
-            self.key, self.ask.plan(self.unlisted), self.request.table.split.sources(), self.ask.n_sums
-        )
+        sources = self.request.table.split.sources()
+        return self.ask.priced(self.key, self.ask.plan(self.unlisted), sources, self.ask.n_sums)
 
     @cached_property
     def power(self) -> tuple[float | None, float]:
@@ -225,7 +210,6 @@ class OpenComparison:
         ((spend, mechanism),) = priced.draws
 
         def exact() -> Sensitive[Integers]:
-            """Return the sealed sums."""
             counts = self.request.table.count(self.counter, context.workers)
             return resealed(counts, lambda table: self.counter.sums(table, ask.most))
 
@@ -266,10 +250,9 @@ class OpenComparison:
         }
 
 
-def accepting(spec: StudySpec) -> StudySpec:
-    """Return the study with the assumptions that its [evaluation] accepts added to its own."""
-    beside = () if spec.evaluation is None else tuple(map(str, spec.evaluation.accepts))
-    return spec.replace(accepts=tuple(dict.fromkeys((*spec.accepts, *beside))))
+def accepted_by(spec: StudySpec) -> tuple[str, ...]:
+    """Return the assumptions that a study and its [evaluation] accept."""
+    return (*spec.accepts, *(() if spec.evaluation is None else spec.evaluation.accepts))
 
 
 def own_comparison(ready: ReadyStudy, query: EvaluationQuery, evaluated: EvaluatedModel) -> PrivateQuery:

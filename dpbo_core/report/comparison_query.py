@@ -20,41 +20,23 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbo_core.data import Table
 from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.mechanisms.histogram import LaplaceHistogram
-from dpbo_core.methods.contract import Draws
 from dpbo_core.methods.problem import Problem
-from dpbo_core.models.estimators import FittedEstimator
 from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.scores.kinds import PairScore, check_two_classes
 from dpbo_core.privacy.certified import score_range
 from dpbo_core.privacy.guarantee import PUBLIC_MODELS, ROWWISE_PREDICTIONS, Evidence, Standing
 from dpbo_core.privacy.release import PrivacyPlan, Release
 from dpbo_core.report import BETTER, COMPARISON, UNSURE, WORSE
-from dpbo_core.report.counting import Counter
-from dpbo_core.report.difference import (
-    GUESSED_PSI,
-    NoisedPairs,
-    PairedSums,
-    detectable,
-    detectable_by_pairs,
-)
-from dpbo_core.report.evaluated_model import (
-    ComparedModel,
-)
-from dpbo_core.report.histogram_cells import (
-    PERSON_WEIGHT,
-    HistogramCells,
-    Integers,
-    ScoresOf,
-)
+from dpbo_core.report.counting import CellCounter
+from dpbo_core.report.difference import GUESSED_PSI, NoisedPairs, PairedSums, detectable, detectable_by_pairs
+from dpbo_core.report.evaluated_model import ComparedModel
+from dpbo_core.report.histogram_cells import PERSON_WEIGHT, Integers
 from dpbo_core.report.ranked_pairs import N_SUMS, PairCounter, moved_by_a_unit, person_weight
-from dpbo_core.report.request import (
-    EvaluationQuery,
-)
+from dpbo_core.report.request import EvaluationQuery
 from dpbo_core.study import EvaluationSection, StudySpec
 from dpbo_core.study.model import ModelSection
 from dpbo_core.study.named_score import score_of
@@ -68,51 +50,33 @@ ON_THESE_RECORDS = " on these records"
 EVIDENCE = Evidence(
     Standing.STANDARD, "the discrete Laplace mechanism on two sums, which one unit moves by 2 ranges together"
 )
-
 PAIR_EVIDENCE = Evidence(
     Standing.STANDARD, "the discrete Laplace mechanism on four sums over pairs, which one unit moves by 4n together"
 )
 PAIRS = "pairs"  # what is compared where the score ranks
 
 
-@dataclass(frozen=True)
-class DifferenceLevels(HistogramCells):
-    """The 2L + 1 levels of a difference as cells; a difference is no outcome of one estimator."""
-
-    levels: int = 1
-
-    @property
-    def n_cells(self) -> int:
-        """The number 2L + 1 of levels."""
-        return 2 * self.levels + 1
-
-    def of(self, outcome: NDArray[Any], truth: NDArray[Any]) -> NDArray[np.float64]:  # noqa: ARG002
-        """Raise TypeError: `DifferenceCounter` works the levels out itself."""
-        raise TypeError("a difference is of two models")
-
-
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class DifferenceCounter(Counter):
+class DifferenceCounter(CellCounter):
     """Counts records by the level of their difference: cell 1 + L + d, as a report's records by their cells."""
 
     challenger: ComparedModel
     champion: ComparedModel
+    levels: int  # L, from no difference to the whole range
 
     @property
-    def levels(self) -> int:
-        """The number L of levels from no difference to the whole range."""
-        return (self.cells.n_cells - 1) // 2
+    def size(self) -> int:
+        """The number 2L + 1 of levels, with one cell for what has none."""
+        return 2 * self.levels + 2
 
-    def _cells(self, table: Table, scores: ScoresOf = FittedEstimator.scores) -> Integers:
-        by_person = scores is not FittedEstimator.scores
-        difference = self.challenger.steps(table, by_person=by_person) - self.champion.steps(
-            table, by_person=by_person
-        )
+    def codes(self, table: Table, *, by_person: bool) -> Integers:
+        """Return the cell 1 + L + d of each record's difference, (m,)."""
+        one, other = (model.steps(table, by_person=by_person) for model in (self.challenger, self.champion))
+        difference = one - other
         return 1 + self.levels + (difference * self.levels + GRID // 2) // GRID
 
     def sums(self, histogram: Integers, most: int) -> Integers:
-        """Return the sum S of signed levels and the sum N of absolute levels of a histogram, each clamped to
-        ±`most`.
+        """Return the sums S of signed and N of absolute levels of a histogram, each clamped to ±`most`.
 
         Its first cell counts records without a level, which are left out.
         """
@@ -127,6 +91,7 @@ class ComparisonQuery(EvaluationQuery):
     """One comparison, before any model is trained."""
 
     n_sums: ClassVar[int] = 2
+    draw_name: ClassVar[str] = DRAW
     differing: ClassVar[str] = "scores"
     evidence: ClassVar[Evidence] = EVIDENCE
 
@@ -169,36 +134,21 @@ class ComparisonQuery(EvaluationQuery):
 
     def plan(self, unlisted: str) -> PrivacyPlan:
         """The comparison's price and assumptions; `unlisted`: a part that may not predict row by row, or ""."""
-        column = self.champion.startswith(COLUMN)
-        guarantee = super().plan(unlisted).guarantee
-        named = {*guarantee.assumptions, (ROWWISE_PREDICTIONS if column else PUBLIC_MODELS).name}
-        stated = replace(guarantee, assumptions=tuple(sorted(named)), evidence=self.evidence)
-        return PrivacyPlan(stated, (self.mechanism(self.n_sums).spend(DRAW),))
-
-    def draws(self, size: int) -> Draws:  # noqa: ARG002  there are as many sums whatever the size
-        """Return the one noise draw: its price, and the mechanism that noises all sums together."""
-        mechanism = self.mechanism(self.n_sums)
-        return ((mechanism.spend(DRAW), mechanism),)
+        plan, column = super().plan(unlisted), self.champion.startswith(COLUMN)
+        named = {*plan.guarantee.assumptions, (ROWWISE_PREDICTIONS if column else PUBLIC_MODELS).name}
+        return replace(plan, guarantee=replace(plan.guarantee, assumptions=tuple(sorted(named))))
 
     def counter(self, challenger: ComparedModel, champion: ComparedModel) -> "DifferenceCounter | PairCounter":
         """Return the counter of the records' differences under both models."""
-        reader = _reader(challenger, champion)
-        cells = DifferenceLevels((), self.levels)
-        return DifferenceCounter(
-            reader.preprocessing, reader.model, cells, challenger=challenger, champion=champion
-        )
+        fitted = _reader(challenger, champion).preprocessing
+        return DifferenceCounter(fitted, challenger=challenger, champion=champion, levels=self.levels)
 
     def key_of(self, digest: str, champion: str) -> QueryKey:
         """Return the comparison's key in the ledger, for the models with these digests."""
         evaluation = self.key(digest, None)
         name = f"{self.spec.name}/{COMPARISON}"
-        asked = [
-            COMPARISON,
-            evaluation.fingerprint,
-            champion,
-            self.problem.score.score_range,
-            self.model.score_name,
-        ]
+        score = self.problem.score.score_range, self.model.score_name
+        asked = [COMPARISON, evaluation.fingerprint, champion, *score]
         return replace(evaluation, fingerprint=fingerprint_of(asked), study=name, method=COMPARISON)
 
     def sums(self, drawn: list[int]) -> PairedSums | NoisedPairs:
@@ -213,8 +163,8 @@ class ComparisonQuery(EvaluationQuery):
     def power(
         self, counter: "DifferenceCounter | PairCounter", public: Callable[[], Table]
     ) -> tuple[float | None, float]:
-        """How far the scores of public records differ, in units of the range, and the least difference that is
-        called better with 80% chance; None and a guess for a column, which public records lack.
+        """How far public records' scores differ, in units of the range, and the least difference that is called
+        better with 80% chance; None and a guess for a column, which public records lack.
         """
         psi: float | None = None
         if not self.champion.startswith(COLUMN):
@@ -266,9 +216,8 @@ class PairComparisonQuery(ComparisonQuery):
 
     def sums(self, drawn: list[int]) -> NoisedPairs:
         """Return the four noised sums, from what was drawn."""
-        return noised_pairs(
-            drawn, self.problem.n_averaged, self.mechanism(N_SUMS).scale, of_persons=self.of_persons
-        )
+        n, scale = self.problem.n_averaged, self.mechanism(N_SUMS).scale
+        return noised_pairs(drawn, n, scale, of_persons=self.of_persons)
 
     def counter(self, challenger: ComparedModel, champion: ComparedModel) -> PairCounter:
         """Return the counter of the pairs of both models."""
@@ -289,9 +238,7 @@ class PairComparisonQuery(ComparisonQuery):
     def power(
         self, counter: "DifferenceCounter | PairCounter", public: Callable[[], Table]
     ) -> tuple[float | None, float]:
-        """How far the ranks of public records differ, as a share of the other class, and the least difference that
-        is called better with 80% chance.
-        """
+        """As for scores, the distance of a record's two ranks being a share of the other class."""
         if not isinstance(counter, PairCounter):
             raise TypeError("pairs have their own counter")
         table = public()
@@ -318,11 +265,7 @@ def paired(drawn: list[int], n_units: int, scale: float, weight: int, levels: in
 
 
 def noised_pairs(drawn: list[int], n_units: int, scale: float, *, of_persons: bool) -> NoisedPairs:
-    """Return the four noised sums of a comparison by pairs, from what was drawn.
-
-    Raises:
-        ValueError: they are not four integers.
-    """
+    """Return the four noised sums of a comparison by pairs, from what was drawn; ValueError unless four."""
     C, V, P, Q = map(int, drawn)
     weight = person_weight(n_units) if of_persons else 1
     return NoisedPairs(n_units, scale, (C, V, P, Q), weight, of_persons=of_persons)
@@ -333,12 +276,8 @@ def difference_of(
 ) -> dict[str, Any]:
     """`value.difference`: challenger minus champion in units of the score, where more is better, with its verdict.
 
-    Args:
-        sums: as noised.
-        levels: L; a difference was rounded by half a level at most.
-        G: the score's range.
-        per_unit: whether records are units of their own, so that they may be taken as independent draws.
-        margin: how much worse is still not worse; None for none.
+    `G` is the score's range, of which a difference was rounded to L `levels`; `per_unit`: whether records are units
+    of their own, and may be taken as independent draws; `margin`: how much worse is still not worse, or None.
     """
     rounding = 0.0 if levels == 1 else 0.5 / levels
     noise, interval = (
@@ -392,11 +331,7 @@ def query_of(spec: StudySpec, problem: Problem, epsilon: float | None) -> Evalua
 
 
 def difference_stated(release: Release) -> dict[str, Any]:
-    """Return the difference and its intervals, worked out again from the sums that a release shows.
-
-    Raises:
-        KeyError, TypeError, ValueError: it is no comparison's release.
-    """
+    """Return the difference and its intervals, worked out again from the sums that a comparison's release shows."""
     facts, (spend,) = release.facts, release.spends
     persons = facts.get("n_persons")
     n_units = facts["n_validation"] if persons is None else persons

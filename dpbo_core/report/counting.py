@@ -14,6 +14,7 @@ in memory are counted by `sklearn_api.search_run`.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -25,8 +26,8 @@ from dpbo_core.data.fetched import Contents, fetched
 from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.data.people import Person, read_people
 from dpbo_core.errors import DpboError, Sealed, StudyInvalid
-from dpbo_core.models.estimators import FittedEstimator, Scorable
-from dpbo_core.models.scoring.partitioned import Answer, SerialWorkers, Workers, pieces_of
+from dpbo_core.models.estimators import Scorable
+from dpbo_core.models.scoring.partitioned import FILE_NAME_SHOWN, Answer, SerialWorkers, Workers, pieces_of
 from dpbo_core.models.scoring.persons import Persons
 from dpbo_core.privacy.sensitive import Sensitive, attempted
 from dpbo_core.report.histogram_cells import (
@@ -34,7 +35,6 @@ from dpbo_core.report.histogram_cells import (
     HistogramCells,
     Integers,
     PersonCells,
-    ScoresOf,
     kind_cells,
     only_needed,
     with_groups,
@@ -42,8 +42,6 @@ from dpbo_core.report.histogram_cells import (
 from dpbo_core.study import StudySpec
 from dpbo_core.study.data_split import FileSplit, records_of, scored_parts
 from dpbo_core.study.public_half import DataSplit, PublicHalf, counted_records
-
-FILE_NAME_SHOWN = "a validation file"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,12 +56,16 @@ class TableCounter(ABC):
         """How many numbers are counted."""
 
     @abstractmethod
+    def codes(self, table: Table, *, by_person: bool) -> Integers:
+        """Return each record's cell, (m,), 0 for what is not read; by person whatever the records' order."""
+
+    @abstractmethod
     def histogram(self, table: Table) -> Integers:
         """The exact counts of the table's records, (C,): as sensitive as the table."""
 
-    @abstractmethod
     def by_person(self, table: Table, people: Sequence[Person]) -> PersonCells:
         """Return each person's number of records in each cell: as sensitive as the table."""
+        return PersonCells.of(Persons.of(people), self.codes(table, by_person=True))
 
     @abstractmethod
     def persons_table(self, people: PersonCells, n_persons: int) -> Integers:
@@ -80,7 +82,29 @@ class TableCounter(ABC):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Counter(TableCounter):
+class CellCounter(TableCounter):
+    """Counts how many records, or how much of a person, are in each cell."""
+
+    def histogram(self, table: Table) -> Integers:
+        """The exact number of the table's records in each histogram cell, (C,): as sensitive as the table."""
+        return np.bincount(self.codes(table, by_person=False), minlength=self.size).astype(np.int64)
+
+    def persons_table(self, people: PersonCells, n_persons: int) -> Integers:
+        """The exact histogram, (C,), where each of n persons counts once."""
+        return people.table(self.size, n_persons)
+
+    def of_parts(self, parts: Sequence[Part], n_records: int, workers: Workers | None) -> Integers:
+        """Return the exact histogram of files, refused unless they hold `n_records`."""
+        workers = workers or SerialWorkers()
+        parts = pieces_of(parts, workers)
+        answers = [one for one in workers.map(PartCounter(self), parts) if one is not None]
+        if len(answers) != len(parts) or sum(n for _, n in answers) != n_records:
+            raise Sealed
+        return sum((np.asarray(counts) for counts, _ in answers), np.zeros(self.size, dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Counter(CellCounter):
     """The public model and settings by which records are assigned to histogram cells and counted."""
 
     model: Scorable  # whose decision values, classes or errors are counted
@@ -97,39 +121,19 @@ class Counter(TableCounter):
         """The number C of histogram cells of all groups together, with one for unreadable records."""
         return 1 + self.cells.n_cells * self.n_groups
 
-    def histogram(self, table: Table) -> Integers:
-        """The exact number of the table's records in each histogram cell, (C,): as sensitive as the table."""
-        return np.bincount(self._cells(table), minlength=self.size).astype(np.int64)
-
-    def by_person(self, table: Table, people: Sequence[Person]) -> PersonCells:
-        """Return each person's number of records in each histogram cell: as sensitive as the table."""
-        return PersonCells.of(Persons.of(people), self._cells(table, FittedEstimator.scores_by_content))
-
-    def persons_table(self, people: PersonCells, n_persons: int) -> Integers:
-        """The exact histogram, (C,), where each of n persons counts once."""
-        return people.table(self.size, n_persons)
-
-    def of_parts(self, parts: Sequence[Part], n_records: int, workers: Workers | None) -> Integers:
-        """Return the exact histogram of files, refused unless they hold `n_records`."""
-        workers = workers or SerialWorkers()
-        parts = pieces_of(parts, workers)
-        answers = [one for one in workers.map(PartCounter(self), parts) if one is not None]
-        if len(answers) != len(parts) or sum(n for _, n in answers) != n_records:
-            raise Sealed
-        return sum((np.asarray(counts) for counts, _ in answers), np.zeros(self.size, dtype=np.int64))
-
-    def _cells(self, table: Table, scores: ScoresOf = FittedEstimator.scores) -> Integers:
-        """Return each record's histogram cell, (m,), among those of all groups; `scores` asks an estimator."""
+    def codes(self, table: Table, *, by_person: bool) -> Integers:
+        """Return each record's histogram cell, (m,), among those of all groups."""
         encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
         groups = None if self.grouping is None else self.grouping.of(table)
-        return with_groups(kind_cells(self.model, encoded, self.cells, scores=scores), groups, self.cells.n_cells)
+        cells = kind_cells(self.model, encoded, self.cells, by_person=by_person)
+        return with_groups(cells, groups, self.cells.n_cells)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartCounter:
     """The counting function that is sent to a worker, which contains nothing sensitive."""
 
-    counter: Counter
+    counter: CellCounter
 
     @property
     def n_numbers(self) -> int:
@@ -140,35 +144,21 @@ class PartCounter:
         """Return the counts of one file and its number of records; None if that failed, since errors reach logs."""
 
         def counted() -> Answer:
-            """Return the counts of the file's records in each histogram cell, and their number."""
             table = self.counter.read(fetched(part, shown_as=FILE_NAME_SHOWN))
             return self.counter.histogram(table), table.n_records
 
         return attempted(counted, None)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class PersonPartCounter:
-    """What a worker is sent where each person counts once: the counter and the column of persons."""
+def _person_counts(counter: TableCounter, column: str, part: Part) -> bytes:
+    """Return each person's counts of one file's records, as bytes; empty if that failed. Never raises."""
 
-    counter: TableCounter
-    column: str
+    def counted() -> bytes:
+        file = fetched(part, shown_as=FILE_NAME_SHOWN)
+        people = read_people(file, column, shown_as=FILE_NAME_SHOWN)
+        return counter.by_person(counter.read(file), people).to_bytes()
 
-    def __call__(self, part: Part) -> bytes:
-        """Return each person's counts of one file's records, as bytes; empty if that failed. Never raises."""
-
-        def counted() -> bytes:
-            """Return each person's counts of the file's records, as bytes."""
-            file = fetched(part, shown_as=FILE_NAME_SHOWN)
-            people = read_people(file, self.column, shown_as=FILE_NAME_SHOWN)
-            return self.counter.by_person(self.counter.read(file), people).to_bytes()
-
-        return attempted(counted, b"")
-
-
-def count(counter: TableCounter, table: Table) -> Sensitive[Integers]:
-    """Return the exact histogram of a table in memory, sealed until noise is added."""
-    return Sensitive(counter.histogram(table))
+    return attempted(counted, b"")
 
 
 def count_persons(
@@ -180,20 +170,14 @@ def count_persons(
     return Sensitive(counter.persons_table(counter.by_person(table, people), n_persons))
 
 
-def count_parts(
-    counter: TableCounter, parts: Sequence[Part], n_records: int, workers: Workers | None = None
-) -> Sensitive[Integers]:
-    """Return the sealed histogram of files, refused unless they hold `n_records`; read by `workers`, else here."""
-    return Sensitive(counter.of_parts(parts, n_records, workers))
-
-
 def count_persons_of_parts(
     counter: TableCounter, parts: Sequence[Part], column: str, n_persons: int, workers: Workers | None = None
 ) -> Sensitive[Integers]:
     """The sealed histogram of files, each person (in `column`) counting once; read by `workers`, else here."""
     workers = workers or SerialWorkers()
     parts = pieces_of(parts, workers)
-    answers = [one for one in workers.answers(PersonPartCounter(counter, column), parts) if one]
+    work = partial(_person_counts, counter, column)  # what a worker is sent contains nothing sensitive
+    answers = [one for one in workers.answers(work, parts) if one]
     if len(answers) != len(parts):
         raise Sealed
     return Sensitive(counter.persons_table(PersonCells.merged(answers), n_persons))
@@ -208,9 +192,7 @@ class SensitiveTable(Protocol):
 
     @property
     def tells(self) -> tuple[type[DpboError], ...]:
-        """The kinds of error whose message may be shown, since it has public facts alone whatever the
-        records hold.
-        """
+        """The kinds of error whose message may be shown, since it has public facts alone whatever records hold."""
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
         """Return the names of the sensitive table's columns, for which no record is read."""
@@ -242,7 +224,7 @@ class FileTable:
         if parts and n_persons is not None:
             return count_persons_of_parts(counter, parts, str(spec.privacy.person), n_persons, workers)
         if parts:
-            return count_parts(counter, parts, spec.data.n_scored or 0, workers)
+            return Sensitive(counter.of_parts(parts, spec.data.n_scored or 0, workers))
         return count_table(spec, counter, *records_of(spec, folder, counter.preprocessing))
 
 
@@ -252,4 +234,4 @@ def count_table(
     """Return the sealed histogram of a table: of records up to each person's limit or, if so stated, of persons."""
     if spec.data.person_count is not None:
         return count_persons(counter, table, people, spec.data.person_count)
-    return count(counter, counted_records(spec, table, people))
+    return Sensitive(counter.histogram(counted_records(spec, table, people)))

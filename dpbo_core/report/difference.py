@@ -64,12 +64,8 @@ CELLS = np.concatenate([np.arange(-2.0, 6.0, 0.05), np.arange(6.0, 14.0, 0.5)]) 
 def noised_tail(at: float, scale: float, log_mgf: Reals) -> float:
     """Return an upper bound on Pr[X + Z ≥ `at`], Z Laplace noise: Chernoff's on X, averaged over the law of Z.
 
-    Each cell of Z counts at its upper end, so that the bound is rounded up.
-
-    Args:
-        at: the sum that was drawn, less a step of discrete noise, which exceeds Laplace noise by no more.
-        scale: of Z.
-        log_mgf: at least log E e^{hX}, at each h of `H`.
+    Each cell of Z counts at its upper end, so that the bound is rounded up. `at` is less a step of discrete noise,
+    which exceeds Laplace noise by no more; `log_mgf` is at least log E e^{hX}, at each h of `H`.
     """
     rates = np.maximum((H[:, None] * (at - scale * CELLS) - log_mgf[:, None]).max(axis=0), 0.0)
     law = np.where(CELLS < 0.0, 0.5 * np.exp(np.minimum(CELLS, 0.0)), 1.0 - 0.5 * np.exp(-np.maximum(CELLS, 0.0)))
@@ -77,7 +73,7 @@ def noised_tail(at: float, scale: float, log_mgf: Reals) -> float:
 
 
 def largest_mean(n: int, scale: float, total: float, error: float) -> float:
-    """Return the largest mean of n independent values in [0, 1] at which they and noise sum to `total` or less with
+    """Return the largest mean of n independent values in [0, 1] that, with noise, sum to `total` or less with
     probability above `error`.
     """
 
@@ -166,8 +162,8 @@ class PairedSums:
         return float(high[0])
 
     def _exact_lower(self, most: float, least: float) -> float:
-        """Return the smallest θ, from `least` on, at which a sum S as large as the drawn one has probability `TAIL`
-        for some ψ up to `most`; less 1/n, for S is discrete.
+        """Return the smallest θ, from `least` on, at which S is as large as drawn with probability `TAIL` for some
+        ψ up to `most`; less 1/n, for S is discrete.
         """
         psi = np.linspace(0.0, most, N_PSI)
         low, high = np.clip(least, -psi, psi), psi.copy()
@@ -181,9 +177,7 @@ class PairedSums:
         return float(low[possible].min()) - 1.0 / self.n_units
 
     def _tails(self, theta: Reals, psi: Reals, at: float) -> Reals:
-        """Return Pr[S ≥ `at`] for each (θ, ψ), (J,), by inverting the characteristic function with a Fourier
-        transform.
-        """
+        """Return Pr[S ≥ `at`] for each (θ, ψ), (J,), by a Fourier transform of the characteristic function."""
         n, size = self.n_units, self._transform_size(float(psi.max()))
         centre, t = np.rint(n * theta)[:, None], 2.0 * np.pi * np.arange(size // 2 + 1) / size
         a, cosine, sine = math.exp(-1.0 / self.scale), np.cos(t), np.sin(t)
@@ -241,12 +235,9 @@ class NoisedPairs:
         return n * whole**2 * largest_mean(n, self.scale * step, (self.drawn[1] + 2.0) * step, V_ERROR)
 
     def lower_end(self, sign: int, V: float, error: float) -> float:
-        """The smallest difference with a tail above `error`, of the difference taken the other way if `sign` is −1.
+        """The smallest difference with a tail above `error`, taken the other way if `sign` is −1.
 
-        Args:
-            sign: 1 or −1.
-            V: of C; 0 for what these very records have.
-            error: that no smaller difference exceeds.
+        V is of C, 0 for what these very records have.
         """
         n, of_one, pairs = self.n_units, self.kappa * self.weight**2, self._pairs
         P, Q, noise = (one / of_one for one in (*self.drawn[2:], self.scale))
@@ -285,11 +276,7 @@ def _laplace_tail(at: float, scale: float, deviation: float) -> float:
 def detectable(n_units: int, scale: float, psi: float, *, exact: bool) -> float:
     """The least mean difference that is called better with 80% chance, in units of the range; 1 where none is.
 
-    Args:
-        n_units: n.
-        scale: b.
-        psi: how often the models' scores differ, in public or as guessed.
-        exact: whether d is −1, 0 or 1.
+    `psi`: how often the models' scores differ, in public or as guessed.
     """
 
     def shows(theta: float) -> bool:
@@ -304,11 +291,8 @@ def detectable(n_units: int, scale: float, psi: float, *, exact: bool) -> float:
 def detectable_by_pairs(pairs: NoisedPairs, distance: float, share: float) -> float:
     """The least difference of two AUCs that is called better with 80% chance; 1 where none is.
 
-    Args:
-        pairs: of the right size; what it drew is not looked at.
-        distance: root mean square difference of a record's two ranks, as a share of the other class, in public or
-            as guessed.
-        share: of the records in one class, in public.
+    Of `pairs` the size is used. `distance`, in public or as guessed: root mean square difference of a record's two
+    ranks, as a share of the other class; `share`: of the records in one class, in public.
     """
     n, w = pairs.n_units, pairs.weight
     whole, pair_share = n * w * w, share * (1.0 - share)
@@ -324,5 +308,4 @@ def detectable_by_pairs(pairs: NoisedPairs, distance: float, share: float) -> fl
 
 
 def _least(shows: Callable[[float], bool]) -> float:
-    """Return the least difference that is shown, between 0 and 1; 1 where none is."""
     return last(lambda theta: not shows(theta), 0.0, 1.0, 12)[1] if shows(1.0) else 1.0

@@ -48,11 +48,8 @@ from dpbo_core.study.final_training import FinalModel, model_is_public
 from dpbo_core.study.public_half import PublicHalf, named_map
 
 LINEAR_VERB: Verb = "decision_function"  # what a linear model's margins stand for
-CELL_KINDS: Mapping[str | None, type[ReportKind]] = {
-    None: Binary,
-    "classes": Multiclass,
-    "errors": Regression,
-}  # of a table
+# of a table
+CELL_KINDS: Mapping[str | None, type[ReportKind]] = {None: Binary, "classes": Multiclass, "errors": Regression}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,10 +120,7 @@ class ComparedModel:
         return scored(encoded, self.score)
 
     def ranks(self, table: Table, *, by_person: bool) -> tuple[Integers, Integers]:
-        """Return each record's cell from the lowest values to the highest, (m,), and its class, −1 for none.
-
-        By person, whatever the records' order.
-        """
+        """Return each record's cell, ascending by value, (m,), and class, −1 for none; by person in any order."""
         encoded = self.preprocessing.transform(only_needed(table, self.preprocessing))
         model, score = self.model, self.score
         if isinstance(model, FittedEstimator) and model.cells is not None:
@@ -141,15 +135,10 @@ class ComparedModel:
 
 def released_model(spec: StudySpec, public: PublicHalf, release: Release) -> EvaluatedModel:
     """The study's released model, trained now on its public set or read from a private training's release."""
-    if public.problem.trainer is None:
-        return _private_model(public, release)
-    if not model_is_public(release):
-        raise no_model()
-    return model_at(spec, public, release.value["hyperparameters"])
-
-
-def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
-    """Return the model that a private training released, read from the release alone; refused if it holds none."""
+    if public.problem.trainer is not None:
+        if not model_is_public(release):
+            raise no_model()
+        return model_at(spec, public, release.value["hyperparameters"])
     released = release.value.get("model")
     if released is None:
         raise StudyInvalid(
@@ -163,9 +152,7 @@ def _private_model(public: PublicHalf, release: Release) -> EvaluatedModel:
 
 
 def _privately_trained(fitted: Preprocessing, model: LinearModel | SoftmaxModel) -> EvaluatedModel:
-    """Return a privately trained model as one to evaluate by true and predicted class, with its public classes and,
-    since its training set is sensitive, no public records.
-    """
+    """Return a privately trained model to evaluate by class; it has no public records."""
     nobody = np.zeros(0, dtype=np.int64)
     public = PublicRecords(nobody, nobody, classes=tuple(map(shown, fitted.classes)))
     return EvaluatedModel(Multiclass, model, fitted, np.zeros((0, fitted.n_features)), public, "")
@@ -261,9 +248,7 @@ def read_model(folder: str | Path) -> tuple[FinalModel, str]:
 def estimator_of_file(spec: StudySpec, folder: str | Path, path: Path) -> tuple[FinalModel, str]:
     """Return an estimator that skops saved, as a model of the study's own columns, and its file's digest.
 
-    Raises:
-        StudyInvalid: it holds a type that is not trusted, was not fitted on named columns that the study has, or
-            predicts other labels than 0, 1, … or than the study's.
+    It must hold trusted types alone, and be fitted on named columns of the study with its labels, 0, 1, ….
     """
     content = path.read_bytes()  # once: what is hashed is what is loaded
     estimator = loaded_estimator(path, verb="predict", content=content)
@@ -306,9 +291,7 @@ def _evaluated(
     public: PublicRecords,
     unlisted: str,
 ) -> EvaluatedModel:
-    """Return a fitted model to evaluate, public outcomes that are not finite dropped; `unlisted`: a part that may
-    not predict row by row, or "".
-    """
+    """Return a fitted model to evaluate, public outcomes that are not finite dropped."""
     C, truth, outcome = len(fitted.classes), public.truth, public.outcome
     kind = report_kind(fitted)
     if C and public.verb == "predict":
@@ -316,10 +299,8 @@ def _evaluated(
     else:
         sound = np.isfinite(outcome)
         X, truth, outcome = X[sound], truth[sound], outcome[sound]
-    classes = tuple(map(shown, fitted.classes))
-    return EvaluatedModel(
-        kind, model, fitted, X, replace(public, truth=truth, outcome=outcome, classes=classes), unlisted
-    )
+    public = replace(public, truth=truth, outcome=outcome, classes=tuple(map(shown, fitted.classes)))
+    return EvaluatedModel(kind, model, fitted, X, public, unlisted)
 
 
 def report_kind(fitted: Preprocessing, *, private: bool = False) -> type[ReportKind]:

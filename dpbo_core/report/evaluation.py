@@ -63,15 +63,11 @@ UNKNOWN_ORIGIN_WARNING = (
 
 @dataclass(frozen=True)
 class EvaluationPlan:
-    """The price, and what to expect of it, before anything is spent.
-
-    Attributes:
-        enough: from which ε on it would be good, as text, where that is requested and it is not.
-    """
+    """The price, and what to expect of it, before anything is spent."""
 
     price: PrivacyPlan
     expected: ExpectedErrors
-    enough: str = ""
+    enough: str = ""  # from which ε on it would be good, as text, where that is requested and it is not
 
 
 @dataclass(frozen=True)
@@ -97,11 +93,7 @@ def plan_evaluation(
     epsilon: float | None = None,
     folder: str | Path = ".",
 ) -> EvaluationPlan:
-    """Return the price and expected errors of evaluating the saved `model` or (None) the released one, which is
-    trained for it; charges nothing.
-
-    Args, Raises: as `evaluate_study`.
-    """
+    """Return the price and expected errors of `evaluate_study` with these arguments; charges nothing."""
     run = Run.of(study, QueryContext(ledger, folder), *unsaved_cost(model))
     request, account = request_of(run, model, epsilon), paying_account(study, ledger)
     return planned(request.query, request.evaluated_model(), request.grouping, account)
@@ -113,21 +105,16 @@ def planned(
     """Return the price and expected errors of an evaluation and, unless it would be good, a sentence on which ε,
     within what `account` has left (None: any), would make it so.
     """
-    public, price = evaluated.public, query.plan(evaluated.unlisted)
-    expected, more, nth = (
-        expected_errors(query, evaluated, grouping),
-        "",
-        1 + len(public.truth) // MAX_PUBLIC_RECORDS,
-    )
+    price, expected = query.plan(evaluated.unlisted), expected_errors(query, evaluated, grouping)
+    if expected.verdict == "good":
+        return EvaluationPlan(price, expected)
+    public, nth = evaluated.public, 1 + len(evaluated.public.truth) // MAX_PUBLIC_RECORDS
     some = replace(evaluated, public=replace(public, truth=public.truth[::nth], outcome=public.outcome[::nth]))
 
     def is_good(epsilon: float) -> bool:
-        """Return whether some of the public records expect a good report at this ε."""
         return expected_errors(replace(query, epsilon=epsilon), some, grouping).verdict == "good"
 
-    if expected.verdict != "good":
-        more = enough(is_good, query.epsilon, account)
-    return EvaluationPlan(price, expected, more)
+    return EvaluationPlan(price, expected, enough(is_good, query.epsilon, account))
 
 
 def evaluate_study(
@@ -162,22 +149,18 @@ def evaluate_study(
 def run_and_evaluate(
     study: StudySpec, *, ledger: PrivacyLedger, folder: str | Path = ".", source: NoiseSource | None = None
 ) -> tuple[StudyResult, EvaluationResult]:
-    """Tune, then evaluate what was released; the price of both is reserved before either begins.
-
-    Args, Raises: as `run_study` and `evaluate_study`.
-    """
+    """As `run_study`, then `evaluate_study` of what was released; both are reserved before either begins."""
     ready = ready_study(Run.of(study, QueryContext(ledger, folder, source or OS_NOISE)))
     opened = ready if isinstance(ready, ReplayedStudy) else ready.charge(own_evaluation(ready))
     return opened.run(), evaluate_study(study, ledger=ledger, folder=folder, source=source)
 
 
 def check_evaluation(run: Run, *, model: str | Path | None = None, epsilon: float | None = None) -> None:
-    """Refuse, before anything is trained, an evaluation that the study's text, the files' headers or the budget
-    rule out.
+    """Refuse, before anything is trained, an evaluation that the study's text, headers or budget rule out.
 
     If an evaluation of that name and edition was charged before, the budget's room is not checked again.
     """
-    from dpbo_core.report.comparison import accepting
+    from dpbo_core.report.comparison import accepted_by
     from dpbo_core.report.comparison_query import query_of
 
     study, problem = run.spec, run.problem
@@ -189,7 +172,7 @@ def check_evaluation(run: Run, *, model: str | Path | None = None, epsilon: floa
         return
     unlisted = problem.unlisted if model is None else ""
     price = query.plan(unlisted)
-    check_accepted(accepting(study), price, unlisted)
+    check_accepted(accepted_by(study), price, unlisted)
     run.ledger.check_room(query.priced(query.key("", None), price, identified_sources(study, run.folder)))
 
 
@@ -235,7 +218,7 @@ def open_request(request: EvaluationRequest, context: QueryContext) -> "OpenEval
         return _repaired(request, request.evaluated_model(), recorded) if query.section.repair else recorded
     evaluated = request.evaluated_model()
     price = query.plan(evaluated.unlisted)
-    check_accepted(query.spec, price, evaluated.unlisted)
+    check_accepted(query.spec.accepts, price, evaluated.unlisted)
     expected = expected_errors(query, evaluated, request.grouping)
     counter = evaluated.counter(expected.edges, request.grouping, query.spec.model)
     request.table.split.check(request.public)
@@ -257,9 +240,8 @@ class OpenEvaluation:
     def query(self) -> PrivateQuery:
         """What is charged: the evaluation at its price, and why its plan expects mostly noise if it does."""
         request, plan = self.request, self.plan
-        return request.query.priced(
-            request.key, plan.price, request.table.split.sources(), self.counter.size, plan.expected.warning
-        )
+        sources, size = request.table.split.sources(), self.counter.size
+        return request.query.priced(request.key, plan.price, sources, size, plan.expected.warning)
 
     def finish(self, context: QueryContext) -> EvaluationResult:
         """Charge the price, count the records, add noise and record the release: the evaluation's result."""
@@ -275,14 +257,12 @@ class OpenEvaluation:
             edges=edges,
         )
         table = sealed(lambda: table_of(outcome, self.evaluated, query, request.grouping))
-        release = charge.conclude(
-            sealed(lambda: priced.release(report(table), charge.standing, self._facts(table)))
-        )
+        unrecorded = sealed(lambda: priced.release(report(table), charge.standing, self._facts(table)))
+        release = charge.conclude(unrecorded)
         result = _read(query, release, replayed=False)
         return _repaired(request, self.evaluated, result) if query.section.repair else result
 
     def _facts(self, table: NoisedTable) -> dict[str, Any]:
-        """The report's public facts as JSON: model, bins, expected errors, and how far the report is optimistic."""
         problem, model, expected = self.request.query.problem, self.evaluated.model, self.plan.expected
         chosen_here = isinstance(self.request.model, Release)  # these records helped to choose the model
         return {
@@ -321,8 +301,7 @@ def _repaired(request: EvaluationRequest, evaluated: EvaluatedModel, result: Eva
     mended = repair(noised, evaluated.public, query.section.threshold)
     if mended.is_unchanged(noised):
         return replace(result, repair=mended)
-    linear = query.spec.model.loss
-    loss = request.model.loss if isinstance(request.model, FinalModel) else linear
+    loss = request.model.loss if isinstance(request.model, FinalModel) else query.spec.model.loss
     return replace(result, repair=mended, repaired_model=repaired_model(evaluated, mended, loss))
 
 

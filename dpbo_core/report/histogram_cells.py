@@ -31,7 +31,7 @@ mechanism's range. The rows of parts add up by person, so one pass over the part
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,7 @@ from dpbo_core.models.scores.kinds import RecordScore, Scores, Verb
 from dpbo_core.models.scoring.persons import NAME_BYTES, Persons
 
 Integers = NDArray[np.int64]
-ScoresOf = Callable[[FittedEstimator, NDArray[Any], NDArray[Any], RecordScore], Scores]
+
 OTHER_GROUP = "other"
 RECORDS_PER_BLOCK = 16_384  # records that are compared with all edges at once
 PERSON_WEIGHT = GRID
@@ -75,9 +75,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class HistogramCells(RecordScore):
-    """The assignment of records to histogram cells. It is a score, a record's being its cell's number, so that an
-    estimator's records are counted by the code that scores them.
-    """
+    """The assignment of records to cells: a score, so that an estimator's records are counted as if scored."""
 
     edges: tuple[float, ...]  # between the bins, public and ascending; none if no values are cut
 
@@ -99,37 +97,26 @@ class HistogramCells(RecordScore):
 def class_bins(values: NDArray[np.float64], labels: NDArray[Any], edges: tuple[float, ...]) -> Integers:
     """Each record's histogram cell by class and bin of its value, (k,): 1 + label·B + bin, or 0 if unreadable.
 
-    Args:
-        values: (k,), infinite if they like; a record is above an edge where its value is.
-        labels: (k,) 0 or 1; anything else cannot be read, nor can NaN for a value.
-        edges: ascending, (B − 1,).
+    A label other than 0 or 1 cannot be read, nor can NaN for a value; a record is above an edge where its value is.
     """
     limits = np.array(edges, dtype=np.float64)
     bins = np.empty(len(values), dtype=np.int64)
-    for start in range(
-        0, len(values), RECORDS_PER_BLOCK
-    ):  # by comparisons: a search's duration would depend on the values
+    for start in range(0, len(values), RECORDS_PER_BLOCK):
         part = slice(start, start + RECORDS_PER_BLOCK)
-        bins[part] = (values[part, None] > limits).sum(axis=1)
+        bins[part] = (values[part, None] > limits).sum(axis=1)  # a search's duration would depend on the values
     readable = ((labels == 0) | (labels == 1)) & ~np.isnan(values)
     return np.where(readable, 1 + np.where(labels == 1, len(edges) + 1, 0) + bins, 0)
 
 
-def kind_cells(
-    model: Scorable, records: Encoded, cells: HistogramCells, *, scores: ScoresOf = FittedEstimator.scores
-) -> Integers:
+def kind_cells(model: Scorable, records: Encoded, cells: HistogramCells, *, by_person: bool) -> Integers:
     """Each record's cell in this kind of report under a public model, (m,); 0 if unreadable, and no record raises.
 
-    Args:
-        model: ours, or an estimator's.
-        records: m of them.
-        cells: of the report's kind.
-        scores: how an estimator's records are scored; by `scores_by_content` a cell is a function of that record
-            alone to the last bit, and not of where it stands nor of how many others there are, which may differ
-            where a person leaves.
+    By person it is a function of that record alone to the last bit, and not of where it stands nor of how many
+    others there are, which may differ where a person leaves.
     """
     if isinstance(model, FittedEstimator):
-        numbers = np.rint(scores(model, records.X, records.truth, cells)).astype(np.int64)
+        scores = model.scores_by_content if by_person else model.scores
+        numbers = np.rint(scores(records.X, records.truth, cells)).astype(np.int64)
     else:
         numbers = cells.of(_outcome(model, records, cells.needs), records.labels).astype(np.int64)
     return np.where(records.broken | (records.labels < 0), 0, numbers)
@@ -146,9 +133,7 @@ def _outcome(model: LinearModel | SoftmaxModel, records: Encoded, verb: Verb) ->
 
 
 def with_groups(cells: Integers, groups: Integers | None, n_cells: int) -> Integers:
-    """Return each record's cell (m,) among all groups' cells, from its cell within one group; 0 (unreadable) stays
-    0. Unchanged if `groups` is None.
-    """
+    """Return each record's cell among all groups', (m,), from that within its group; 0 (unreadable) stays."""
     return cells if groups is None else np.where(cells > 0, cells + groups * n_cells, 0)
 
 

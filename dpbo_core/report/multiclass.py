@@ -156,10 +156,7 @@ class Multiclass(ReportKind):
         }
 
     def group_figures(self, cells: Reals) -> Figures:
-        """Return, by name, the metrics of each group of records, from confusion matrices `cells` (…, C, C).
-
-        "read" is the number of the group's records whose label and prediction are classes.
-        """
+        """Return, by name, the metrics of each group of records, from confusion matrices `cells` (…, C, C)."""
         figures = self.figures(cells)
         return {name: figures[name] for name in ("read", *self.of_a_group)}
 

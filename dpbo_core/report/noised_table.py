@@ -49,17 +49,7 @@ from numpy.typing import NDArray
 
 from dpbo_core.methods.pair_bounds import COUNT, NoiseTail, auc_interval, bounds_of_pairs
 from dpbo_core.privacy.release import NO_SCORE
-from dpbo_core.report.report_kind import (
-    HIGH,
-    LEVEL,
-    LOW,
-    Estimates,
-    Figures,
-    Interval,
-    Reals,
-    ReportKind,
-    wilson,
-)
+from dpbo_core.report.report_kind import HIGH, LEVEL, LOW, Estimates, Figures, Interval, Reals, ReportKind, wilson
 
 LARGE_SCALE = 1e6  # scale of noise whose whole steps no figure sees
 PAIRS, SEED = 2000, 20
@@ -89,9 +79,7 @@ class NoisedTable:
         return np.array(self.drawn, dtype=np.float64) / self.weight
 
     def shifted(self, counts: Reals) -> Reals:
-        """Return counts (…, C) shifted by one constant so that they sum to the public number m: the nearest
-        such.
-        """
+        """Return counts (…, C) shifted by one constant so that they sum to m: the nearest such."""
         excess = counts.sum(axis=-1, keepdims=True) - self.n_records
         return np.asarray(counts - excess / counts.shape[-1])
 
@@ -161,10 +149,9 @@ class NoisedTable:
         return Estimates(figures, intervals[0], intervals[1], self.split(counts), self.n_records)
 
     def _ends_of_few(self) -> dict[str, list[Interval]]:
-        """Return, for each metric that is a mean over a class, the lowest and highest value it can have, per class.
+        """Return, for each metric that is a mean over a class (of groups "of …"), its extreme values, per class.
 
-        They replace the simulated intervals of a class that has so few records that these cannot be trusted; for
-        any other class they are NaN. The bounds for the groups of records have the metric's name after "of ".
+        They widen the simulated intervals of a class with too few records to trust these; NaN for any other class.
         """
         cells, C = self.split(self.shifted(self.counts)), len(self.drawn)
         ends: dict[str, list[Interval]] = {}
@@ -175,8 +162,7 @@ class NoisedTable:
         return ends
 
     def _absent(self) -> dict[str, NDArray[np.bool_]]:
-        """Return, by name, where a metric divides by a class of which the noise hides whether it has records at
-        all.
+        """Return, by name, where a metric divides by a class of which the noise hides whether it has any records.
 
         Its shape is (), (G,) for the metrics of groups, or (K,) where there is a metric of each class.
         """
@@ -200,8 +186,7 @@ class NoisedTable:
     def _share_intervals(self, noised: Draws, values: Figures) -> dict[str, Interval]:
         """Return the sampling interval, by name, of each metric that is a share, noise in its two counts included.
 
-        Numerator and denominator are linear in the table. So their noise is simulated on a table with large counts,
-        where no denominator is near 0.
+        Both are linear in the table: their noise is simulated on large counts, where no denominator is near 0.
         """
         counts, full = self.shifted(self.counts), LARGE_SCALE * max(1.0, self.scale)
         every = {name: np.asarray(float(self.n_records)) for name in ("unread_share", "of records_share")}
@@ -217,18 +202,15 @@ class NoisedTable:
         for name, whole in wholes.items():
             part, of_whole = np.concatenate(pieces[name], axis=1)
             part, of_whole = part - part.mean(axis=0), of_whole - of_whole.mean(axis=0)
-            noise = [
-                (one * other).mean(axis=0) for one, other in ((part, part), (part, of_whole), (of_whole, of_whole))
-            ]
+            products = (part * part, part * of_whole, of_whole * of_whole)
+            noise = [product.mean(axis=0) for product in products]
             intervals[name] = wilson(values[name], whole, noise)
         return intervals
 
     def _interval_of(self, name: str, value: Reals, middle: Figures, added: dict[str, Spread]) -> Interval:
-        """Return the 90% interval of a metric: `value` less the quantiles of what noise adds to it, within the
-        metric's limits.
+        """Return the 90% interval of a metric: `value` less the quantiles of what noise adds, within its limits.
 
-        Of a quantile of binned errors it reaches from its bin's lower end to the upper one, each with its own
-        quantile.
+        With ends LOW and HIGH it reaches from the one to the other, each with its own quantile.
         """
         limits = self.kind.limits(name)
         if LOW + name in added:
@@ -238,11 +220,10 @@ class NoisedTable:
         return np.clip(value - high_end, *limits), np.clip(value - low_end, *limits)
 
     def _added(self, draws: Draws, middle: Figures, beside: Figures) -> dict[str, Spread]:
-        """Return, by metric, the 5% and 95% quantiles and the mean of how far simulated tables move it from
-        `middle`.
+        """Return, by metric, the 5% and 95% quantiles and mean of how far simulated tables move it from `middle`.
 
-        `middle` is its value in the released table, and `beside` the standard deviation that binning adds. A metric
-        that noise raises systematically may have risen by as much as the simulated noise could raise it.
+        `beside` is the standard deviation that binning adds. A metric that noise raises may have risen by as much
+        as the simulated noise could raise it.
         """
         kind, counts = self.kind, self.shifted(self.counts)
         axes, normal = tuple(range(-1 - len(kind.shape), 0))[:1], np.random.default_rng(SEED + 1).standard_normal
@@ -325,8 +306,7 @@ FEW_RECORDS_FACTOR = 3.0  # times what shows that there are any records
 
 
 def least_clear(n_cells: int, n_all: int, scale: float) -> float:
-    """Return the smallest sum of `n_cells` noised cells (of `n_all`) that shows that they contain any records at
-    all.
+    """Return the smallest sum of `n_cells` noised cells (of `n_all`) that shows that they contain any records.
 
     Noise alone reaches it with probability at most `ABSENT_CLASS_CHANCE`, by Chernoff's bound. The moments are
     those of the Laplace law, which are above those of the discrete one.
@@ -339,17 +319,15 @@ def least_clear(n_cells: int, n_all: int, scale: float) -> float:
 
 
 def mean_bounds(cells: Reals, weights: Reals, scale: float, n_summed: int, n_all: int) -> Interval:
-    """Return the smallest and largest value, (…), of a class's mean of `weights` whose noisy counts are `cells` (…,
-    B).
+    """Return the extreme values, (…), of a class's mean of `weights` whose noisy counts are `cells` (…, B).
 
     NaN unless the class has fewer than `FEW_RECORDS_FACTOR` times the records at which it is surely not empty. The
     mean is written as a ratio, like an AUC from pairs, and bounded as one.
     """
     n_cells = n_summed * cells.shape[-1]
     inside, outside = _parts(n_cells, n_all)
-    of_whole = NoiseTail(
-        scale * math.sqrt(2.0 * (n_cells * inside**2 + (n_all - n_cells) * outside**2)), gaussian=True
-    )
+    deviation = scale * math.sqrt(2.0 * (n_cells * inside**2 + (n_all - n_cells) * outside**2))
+    of_whole = NoiseTail(deviation, gaussian=True)
     middle, whole = weights.mean(axis=-1), cells.sum(axis=-1)
     apart = weights - middle[..., None]
     reach = NoiseTail(scale, gaussian=True).reach(COUNT / 2.0) * np.sqrt(2.0 * n_summed * (apart**2).sum(axis=-1))
@@ -361,10 +339,9 @@ def mean_bounds(cells: Reals, weights: Reals, scale: float, n_summed: int, n_all
 
 
 def widened(interval: Interval, value: Reals, ends: list[Interval]) -> Interval:
-    """Return the interval of a mean, widened so that it contains its extreme values `ends` for each class.
+    """Return the interval of a mean, widened by its extreme values `ends` for each class.
 
-    The distances from `value` for several classes are added as independent deviations are: the root of the summed
-    squares.
+    Their distances from `value` are added as independent deviations are: the root of the summed squares.
     """
     off = [np.stack([value - low, high - value]) for low, high in ends]
     below, above = np.sqrt(np.nansum([np.maximum(one, 0.0) ** 2 for one in off], axis=0))
@@ -372,7 +349,5 @@ def widened(interval: Interval, value: Reals, ends: list[Interval]) -> Interval:
 
 
 def _parts(n_cells: int, n_all: int) -> tuple[float, float]:
-    """Return the weights of one cell's noise in the sum of `n_cells` shifted cells of `n_all`: for a cell in the
-    sum, and for another one.
-    """
+    """Return the weight of a cell's noise in the sum of `n_cells` shifted cells of `n_all`: inside, and outside."""
     return 1.0 - n_cells / n_all, n_cells / n_all

@@ -30,12 +30,10 @@ from numpy.typing import NDArray
 from dpbo_core.data import Table
 from dpbo_core.data.addresses import Part
 from dpbo_core.data.fetched import fetched
-from dpbo_core.data.people import Person
 from dpbo_core.errors import Sealed
-from dpbo_core.models.scoring.partitioned import SerialWorkers, Workers, pieces_of
-from dpbo_core.models.scoring.persons import Persons
+from dpbo_core.models.scoring.partitioned import FILE_NAME_SHOWN, SerialWorkers, Workers, pieces_of
 from dpbo_core.privacy.sensitive import attempted
-from dpbo_core.report.counting import FILE_NAME_SHOWN, TableCounter
+from dpbo_core.report.counting import TableCounter
 from dpbo_core.report.difference import classes_factor
 from dpbo_core.report.evaluated_model import ComparedModel
 from dpbo_core.report.histogram_cells import Integers, PersonCells
@@ -75,10 +73,6 @@ class PairCounter(TableCounter):
         """Return the four sums of a table in which each record is a unit: as sensitive as the table."""
         return self._of_codes(self.codes(table, by_person=False))
 
-    def by_person(self, table: Table, people: Sequence[Person]) -> PersonCells:
-        """Return each person's number of records of each code: as sensitive as the table."""
-        return PersonCells.of(Persons.of(people), self.codes(table, by_person=True))
-
     def persons_table(self, people: PersonCells, n_persons: int) -> Integers:
         """Return the four sums of at most n persons, each of whose weight is shared by that person's records."""
         owners = people.owners
@@ -92,7 +86,7 @@ class PairCounter(TableCounter):
         """Return the four sums of the records of files, refused unless there are `n_records`."""
         workers = workers or SerialWorkers()
         parts = pieces_of(parts, workers)
-        answers = [one for one in workers.answers(CodesOfPart(self), parts) if one]
+        answers = [one for one in workers.answers(self.codes_of_part, parts) if one]
         codes = np.frombuffer(b"".join(answers), dtype="<i8").astype(np.int64)
         if len(answers) != len(parts) or len(codes) != n_records:
             raise Sealed
@@ -104,12 +98,23 @@ class PairCounter(TableCounter):
 
     def codes(self, table: Table, *, by_person: bool) -> Integers:
         """Return a number for each record, (m,): of its class and its cell under each model; `NO_PAIR` without."""
-        (a, labels), (b, others) = (
-            one.ranks(table, by_person=by_person) for one in (self.challenger, self.champion)
-        )
+        models = (self.challenger, self.champion)
+        (a, labels), (b, others) = (one.ranks(table, by_person=by_person) for one in models)
         B = self.challenger.n_cells
         read = (labels == others) & ((labels == 0) | (labels == 1))
         return np.where(read, 1 + (labels * B + a) * B + b, NO_PAIR)
+
+    def codes_of_part(self, part: Part) -> bytes:
+        """Return the codes of one file's records, eight bytes each; none at all if that failed. Never raises.
+
+        A worker is sent this method with its counter, which contains nothing sensitive.
+        """
+
+        def coded() -> bytes:
+            table = self.read(fetched(part, shown_as=FILE_NAME_SHOWN))
+            return self.codes(table, by_person=False).astype("<i8").tobytes()
+
+        return attempted(coded, b"")
 
     def _of_codes(self, codes: Integers) -> Integers:
         return self._sums(codes, np.ones(len(codes), dtype=np.int64), np.arange(len(codes), dtype=np.int64))
@@ -151,20 +156,3 @@ def _ranked(keys: Integers, others: Integers, weights: Integers, *, ties: bool =
     right = np.searchsorted(others[order], keys, side="right") if ties else left
     ranks: Integers = below[left] + below[right]
     return ranks
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CodesOfPart:
-    """What a worker is sent: the counter, which contains nothing sensitive."""
-
-    counter: PairCounter
-
-    def __call__(self, part: Part) -> bytes:
-        """Return the codes of one file's records, eight bytes each; none at all if that failed. Never raises."""
-
-        def coded() -> bytes:
-            """Return the codes of the file's records, as bytes."""
-            table = self.counter.read(fetched(part, shown_as=FILE_NAME_SHOWN))
-            return self.counter.codes(table, by_person=False).astype("<i8").tobytes()
-
-        return attempted(coded, b"")

@@ -160,7 +160,6 @@ class Regression(ReportKind):
         n, P = split.sum(axis=0), np.maximum(1.0, np.array(self.bins.public))
 
         def spread(of: Reals, s: tuple[float, ...]) -> Reals:
-            """The standard deviation of means over counts `of` (…, B) whose records deviate by `s` within bins."""
             v = np.array(s) ** 2
             return np.asarray(np.sqrt((of * v + of**2 * v / P).sum(axis=-1)) / np.maximum(of.sum(axis=-1), 1.0))
 
@@ -207,9 +206,7 @@ class Regression(ReportKind):
         }
 
     def farthest(self, cells: Reals) -> float:
-        """Return the most by which the mean absolute error of histograms (G, B), groups together, can be off
-        because records may lie anywhere in their bins; NaN without records.
-        """
+        """How far the MAE of histograms (G, B) can be off, records lying anywhere in their bins; NaN without."""
         n = np.maximum(cells, 0.0).sum(axis=0)
         ends, middle = np.abs(self.ends), np.abs(np.array(self.bins.means))
         off = np.maximum(np.abs(ends[:-1] - middle), np.abs(ends[1:] - middle))
@@ -245,11 +242,9 @@ def error_edges(errors: Reals, bound: float, n_bins: int) -> tuple[float, ...]:
 
 
 def public_bins(errors: Reals, edges: tuple[float, ...], bound: float) -> PublicBins:
-    """Return what public errors, clipped at ±`bound`, say of each bin: mean, mean square, both deviations, and
-    their number.
+    """Return what public errors, clipped at ±`bound`, say of each bin.
 
-    A bin without public errors (for a deviation, with fewer than two) is treated as if errors were spread evenly in
-    it.
+    In a bin without public errors (for a deviation, with fewer than two) they are as if spread evenly.
     """
     ends, at = np.array([-bound, *edges, bound]), np.searchsorted(np.array(edges), errors)
     rows = []

@@ -39,6 +39,7 @@ from dpbo_core.models.final_model.dpbo_served_model import PROBABILITY_FLOOR, Li
 from dpbo_core.models.final_model.storage import linear_fields
 from dpbo_core.models.linear.fit import LinearModel
 from dpbo_core.report.binary import Binary, at_edges
+from dpbo_core.report.binary_bins import from_above
 from dpbo_core.report.evaluated_model import EvaluatedModel
 from dpbo_core.report.noised_table import SEED, NoisedTable, report, simulated_noise
 from dpbo_core.report.report_kind import LEVEL, PublicRecords, Reals
@@ -46,21 +47,15 @@ from dpbo_core.study.final_training import FinalModel
 from dpbo_core.study.sections import threshold_goal
 
 MIN_SLOPE = 0.05
-PRIOR_DEVIATIONS = np.array(
-    [0.5, 1.0]
-)  # standard deviations of (a·s, b) around (s, 0) that are expected of a shift
+PRIOR_DEVIATIONS = np.array([0.5, 1.0])  # of (a·s, b) around (s, 0), as expected of a shift
 NOISE_THRESHOLD = -2.0 * math.log(0.01)  # the 99% quantile of χ² with two degrees of freedom
 N_SIMULATIONS = 20_000  # simulated tables of noise, for its quantile
-NO_PRICE_NOTE = (
-    "no further price: everything here follows from the report that was released, and from public records"
-)
+NO_PRICE_NOTE = "no further price: everything here follows from the report that was released, and public records"
 OPTIMISM_WARNING = (
     "the repaired model's log-loss, calibration error and counts at the threshold are of the cells that it was "
     "fitted to, and optimistic; ROC and AUC are the model's own"
 )
-RECALL_NOTE = (
-    "recall is kept for these records in 90% of draws of the noise; for others the sampling interval is added"
-)
+RECALL_NOTE = "recall is kept for these records in 90% of noise draws; for others the sampling interval is added"
 
 
 @dataclass(frozen=True)
@@ -129,9 +124,7 @@ def log_odds(outcome: Reals, public: PublicRecords) -> Reals:
 
 
 def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> Repair:
-    """Return the repair of a two-class model (others are refused) by its noisy table; `threshold`: a goal,
-    "recall=0.9", or None for its own.
-    """
+    """Return the repair of a two-class model by its noisy table; `threshold`: "recall=0.9", or None for its own."""
     kind = table.kind
     if not isinstance(kind, Binary):
         raise StudyInvalid(
@@ -172,16 +165,9 @@ def repair(table: NoisedTable, public: PublicRecords, threshold: str | None) -> 
 def recalibration(
     cells: Reals, likely: Reals, variance: float, binned: BinnedLogOdds
 ) -> tuple[float, float, float]:
-    """Return slope and intercept of Platt's recalibration of log-odds, fitted to noisy cells, and a χ² of how far
-    off the model was.
+    """Return slope and intercept of Platt's recalibration of log-odds, (1, 0) if within the noise, and its χ².
 
-    They are (1, 0) if the model's error is within the noise.
-
-    Args:
-        cells: (2, B) as released.
-        likely: (2, B), the nearest counts that are not negative and have the same sum.
-        variance: v of the noise in a cell.
-        binned: public log-odds.
+    `cells` are (2, B) as released, `likely` the nearest counts that are not negative and have the same sum.
     """
     from scipy.optimize import minimize
 
@@ -199,7 +185,7 @@ def recalibration(
     s = min(1.0, float(np.std(binned.values))) or 1.0
 
     def unlikely(at: Reals) -> tuple[float, Reals]:
-        """Return the negative penalised log-likelihood at (a·s, b), and its gradient."""
+        # the negative penalised log-likelihood at (a·s, b), and its gradient
         q, slopes = binned.shares(at[0] / s, at[1])
         off = (at - [s, 0.0]) / PRIOR_DEVIATIONS**2
         likelihood = weights @ (likely[1] * np.log(q) + likely[0] * np.log1p(-q))
@@ -214,12 +200,7 @@ def recalibration(
 def recall_edge(cells: Reals, scale: float, recall: float, n_groups: int = 1, weight: int = 1) -> int | None:
     """Return the index of the highest bin edge that keeps this recall in 90% of noise draws; None if no edge does.
 
-    Args:
-        cells: (2, B) as released, negatives first.
-        scale: b of the noise in a cell of one group.
-        recall: r.
-        n_groups: of how many cells each is the sum.
-        weight: W of the noise's steps.
+    `cells` are (2, B) as released, each the sum of `n_groups` with noise of this scale, in steps of 1/`weight`.
     """
     rng, bins = np.random.default_rng(SEED), cells.shape[1]
     noise = np.zeros((N_SIMULATIONS, bins))
@@ -227,8 +208,7 @@ def recall_edge(cells: Reals, scale: float, recall: float, n_groups: int = 1, we
         noise += simulated_noise(rng, scale, noise.shape, weight)
 
     def statistic(positives: Reals) -> Reals:
-        """Return the positives above each edge less `recall` of all of them, (…, B − 1)."""
-        above = np.flip(np.flip(positives, axis=-1).cumsum(axis=-1), axis=-1)
+        above = from_above(positives)  # each edge, less `recall` of all of them, (…, B − 1)
         return np.asarray(above[..., 1:] - recall * above[..., :1])
 
     fails = statistic(cells[1]) < np.quantile(statistic(noise), LEVEL, axis=0)

@@ -92,19 +92,14 @@ def ratio(part: Reals, whole: Reals) -> Reals:
 
 
 def wilson(share: Reals, whole: Reals, noise: Sequence[Reals | float] = (0.0, 0.0, 0.0)) -> Interval:
-    """Return Wilson's 90% interval of a share r = T/W, widened for noise in T and W.
+    """Return Wilson's 90% interval (1927) of a share r = T/W, widened for noise in T and W; NaN unless W > 0.
 
-    Args:
-        share: r.
-        whole: W; NaN if it is not above 0.
-        noise: variance of T, covariance, variance of W. The interval has those r for which T − r·W is within Z of
-            its standard deviations from 0; without noise it is Wilson's (1927).
+    `noise`: variance of T, covariance, variance of W. The interval has those r for which T − r·W is within Z of its
+    standard deviations from 0.
     """
     with np.errstate(all="ignore"):
-        W, (of_part, both, of_whole) = (
-            np.where(whole > 0.0, whole, np.nan),
-            (Z**2 * np.asarray(one) for one in noise),
-        )
+        W = np.where(whole > 0.0, whole, np.nan)
+        of_part, both, of_whole = (Z**2 * np.asarray(one) for one in noise)
         T = np.clip(share, 0.0, 1.0) * W
         a, b, c = W**2 + Z**2 * W - of_whole, T * W + Z**2 * W / 2.0 - both, T**2 - of_part
         root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
@@ -195,9 +190,7 @@ class ReportKind(Protocol):
         return {}
 
     def class_means(self, cells: Reals) -> Mapping[str, list[tuple[Reals, Reals]]]:  # noqa: ARG002  none by default
-        """For each metric that is a mean over the records of a class: that class's cells, and what each one adds to
-        it, of histograms (…, *shape): (…, B) each; one of each class that it is a mean over.
-        """
+        """For each metric that is a mean over classes: each one's cells, and what a record of each adds, (…, B)."""
         return {}
 
     def limits(self, name: str) -> tuple[float, float]:

@@ -11,6 +11,7 @@ version would bin or report.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from dpbo_core.data import Preprocessing
 from dpbo_core.data.features import Category
@@ -38,10 +39,7 @@ from dpbo_core.report.evaluated_model import (
 )
 from dpbo_core.report.histogram_cells import OTHER_GROUP, PERSON_WEIGHT, Grouping, needed_columns
 from dpbo_core.report.report_kind import ExpectedErrors, ReportKind, TableSize
-from dpbo_core.study import (
-    EvaluationSection,
-    StudySpec,
-)
+from dpbo_core.study import EvaluationSection, StudySpec
 from dpbo_core.study.data_files import left_out
 from dpbo_core.study.data_split import FileSplit
 from dpbo_core.study.final_training import FinalModel
@@ -62,13 +60,12 @@ EVIDENCE = Evidence(
 
 @dataclass(frozen=True)
 class EvaluationQuery:
-    """One evaluation, before any model is trained.
+    """One evaluation, before any model is trained."""
 
-    Attributes:
-        data: the study's, with a validation set.
-    """
+    draw_name: ClassVar[str] = DRAW_NAME
+    evidence: ClassVar[Evidence] = EVIDENCE
 
-    spec: StudySpec  # the study
+    spec: StudySpec
     problem: Problem  # its public facts
     epsilon: float  # ε of the report
     section: EvaluationSection  # [evaluation], or its defaults
@@ -93,9 +90,8 @@ class EvaluationQuery:
                 remedy="leave [evaluation] out",
             )
         if allowed_units(section.epsilon) == 0:
-            raise StudyInvalid(
-                f"ε = {section.epsilon:g} is below the ledger's unit", remedy="raise evaluation.epsilon"
-            )
+            what = f"ε = {section.epsilon:g} is below the ledger's unit"
+            raise StudyInvalid(what, remedy="raise evaluation.epsilon")
         return cls(spec, problem, section.epsilon, section)
 
     def check_kind(self, kind: type[ReportKind]) -> None:
@@ -145,7 +141,7 @@ class EvaluationQuery:
     @property
     def scale(self) -> float:
         """The scale b of the Laplace noise in each histogram cell, in records or persons."""
-        return self.mechanism(1).spend(DRAW_NAME).noise_scale
+        return self.mechanism(1).spend(self.draw_name).noise_scale
 
     def mechanism(self, size: int) -> LaplaceHistogram:
         """Return the noise mechanism for a histogram of `size` cells; its price does not depend on their number."""
@@ -161,15 +157,15 @@ class EvaluationQuery:
             unit=self.problem.unit,
             relation=self.problem.relation,
             assumptions=(ROWWISE_PREDICTIONS.name,) if assumed else (),
-            evidence=EVIDENCE,
+            evidence=self.evidence,
             person=self.problem.person,
         )
-        return PrivacyPlan(guarantee, (self.mechanism(1).spend(DRAW_NAME),))
+        return PrivacyPlan(guarantee, (self.mechanism(1).spend(self.draw_name),))
 
     def draws(self, size: int) -> Draws:
-        """Return the one noise draw to be made, of all `size` histogram cells: its price and its mechanism."""
+        """Return the one noise draw to be made, of all `size` cells or sums: its price and its mechanism."""
         mechanism = self.mechanism(size)
-        return ((mechanism.spend(DRAW_NAME), mechanism),)
+        return ((mechanism.spend(self.draw_name), mechanism),)
 
     def priced(
         self, key: QueryKey, plan: PrivacyPlan, sources: tuple[Source, ...], size: int = 1, useless: str = ""
@@ -222,9 +218,8 @@ class EvaluationQuery:
         }
         if self.problem.n_persons is not None:
             identity["persons"] = self.problem.n_persons
-        return QueryKey(
-            fingerprint_of([KIND, identity]), spec.privacy.dataset, f"{spec.name}/{KIND}", self.edition, KIND
-        )
+        fingerprint = fingerprint_of([KIND, identity])
+        return QueryKey(fingerprint, spec.privacy.dataset, f"{spec.name}/{KIND}", self.edition, KIND)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -293,10 +288,8 @@ def request_of_released(
 
 def not_released(spec: StudySpec, ledger: PrivacyLedger) -> StudyInvalid:
     """The error to raise where something needs a study's release: it has none, or its file was changed since."""
-    name, released = (
-        f"{spec.name!r} (edition {spec.edition})",
-        ledger.study_as_released(spec.privacy.dataset, spec.name, spec.edition),
-    )
+    name = f"{spec.name!r} (edition {spec.edition})"
+    released = ledger.study_as_released(spec.privacy.dataset, spec.name, spec.edition)
     if released is None:
         return StudyInvalid(
             f"the study {name} has released nothing yet",
@@ -312,9 +305,7 @@ def not_released(spec: StudySpec, ledger: PrivacyLedger) -> StudyInvalid:
 
 
 def digest_of_released(study: QueryKey) -> str:
-    """Return a digest that identifies the model which a study releases; it follows from the study's key, so it is
-    known before the release.
-    """
+    """Return the digest of the model that a study releases, known before the release: it follows from the key."""
     return f"released by {study.fingerprint}"
 
 
@@ -328,13 +319,11 @@ def check_header(
     """Refuse a sensitive table without the column of groups or a column that the model needs."""
     columns = table.columns(public)
     if grouping is not None and grouping.column not in columns:
+        feature = grouping.column not in left_out(query.spec)
         raise StudyInvalid(
             f"the validation set has no column {grouping.column!r}, which [evaluation] groups its records by",
             cause="a misspelt name, or the column was dropped",
-            remedy="name the column as in the file's header"
-            + (
-                ", and under data.ignore if it is no feature" if grouping.column not in left_out(query.spec) else ""
-            ),
+            remedy=f"name the column as in the header{', and under data.ignore if it is no feature' * feature}",
         )
     missing = [name for name in needed if name not in columns]
     if missing:
@@ -361,7 +350,7 @@ def check_report(
     if query.section.against is None:
         query.check_kind(report_kind(fitted, private=study.problem.training is not None))
         unlisted = public.problem.unlisted
-        check_accepted(study.spec, query.plan(unlisted), unlisted)
+        check_accepted(study.spec.accepts, query.plan(unlisted), unlisted)
         check_header(query, FileTable(FileSplit(study.spec, folder)), public, grouping, needed_columns(fitted))
     else:
         from dpbo_core.report.comparison import check_champion
@@ -373,9 +362,7 @@ def check_report(
 def of_a_candidate(
     study: ResolvedStudy, public: PublicHalf, folder: str | Path
 ) -> tuple[EvaluationQuery, EvaluatedModel, Grouping | None]:
-    """Return a study's evaluation as it can be checked before tuning: the query, the first candidate's model as a
-    stand-in for the released one, and the groups.
-    """
+    """Return a study's evaluation before tuning: query, the first candidate's model as a stand-in, groups."""
     query, grouping = check_report(study, public, folder)
     return query, model_at(study.spec, public, public.problem.candidates.points[0]), grouping
 

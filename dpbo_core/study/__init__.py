@@ -4,23 +4,9 @@ Every key a study may hold is a field here; every default is the one shown in th
 a wrong type or an impossible number is a message that names the key and the nearest valid one.
 """
 
-from dpbo_core.study.data_kinds import (
-    BundledData,
-    PersonFiles,
-    PredictionTable,
-    PublicFiles,
-    SensitiveBundled,
-    SensitiveFiles,
-    SensitiveTraining,
-)
+from dpbo_core.study.data_kinds import PersonFiles, PredictionTable, PublicFiles
 from dpbo_core.study.data_section import DataSection
-from dpbo_core.study.model import (
-    EstimatorSection,
-    FunctionSection,
-    LinearSection,
-    ModelSection,
-    PredictionsSection,
-)
+from dpbo_core.study.model import EstimatorSection, FunctionSection, LinearSection, ModelSection, PredictionsSection
 from dpbo_core.study.sections import (
     AxisSection,
     BudgetSection,
@@ -35,7 +21,6 @@ from dpbo_core.study.spec import StudySpec
 __all__ = [
     "AxisSection",
     "BudgetSection",
-    "BundledData",
     "DataSection",
     "EstimatorSection",
     "EvaluationSection",
@@ -49,9 +34,6 @@ __all__ = [
     "PrivacySection",
     "PublicFiles",
     "SearchSection",
-    "SensitiveBundled",
-    "SensitiveFiles",
-    "SensitiveTraining",
     "StudySpec",
     "WatchSection",
 ]

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,8 +34,9 @@ def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, st
     place = Path(folder) / section.training
     paths = list_parquet_files(place)
     if not paths:
-        if _is_folder(place):
-            raise StudyInvalid(
+        with suppress(OSError):  # no name a file could have: whoever opens it says so
+            require(
+                not place.is_dir(),
                 f"the folder {section.training} holds no Parquet file",
                 cause="the path is misspelt, or the files are of another format",
                 remedy="name a folder of .parquet files, or one .csv or .parquet",
@@ -57,28 +58,12 @@ def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, st
     return TableParts.of(paths, section.target, shown_as=section.training), section.target
 
 
-def _is_folder(place: Path) -> bool:
-    """Return whether there is a folder at a path; False for a name that none can have."""
-    try:
-        return place.is_dir()
-    except OSError:  # no name a file could have: whoever opens it says so
-        return False
-
-
 def left_out(spec: StudySpec) -> frozenset[str]:
     """Return the names of columns that are no features: ignored ones and the column of persons."""
     return frozenset(spec.data.ignored) | ({spec.privacy.person} if spec.privacy.person else set())
 
 
-@dataclass(frozen=True)
-class PublicHeader:
-    """The public training set's features and target, from its header; columns that are neither are left out."""
-
-    columns: tuple[str, ...]
-    target: str
-
-
-def public_header(spec: StudySpec, folder: str | Path) -> PublicHeader:
+def public_columns(spec: StudySpec, folder: str | Path) -> tuple[str, ...]:
     """Return the public training set's features and target, by its header; refused without the target."""
     parts = training_parts(spec, folder)
     if parts is None:
@@ -87,17 +72,13 @@ def public_header(spec: StudySpec, folder: str | Path) -> PublicHeader:
     else:
         columns = parts[0].columns
     features = tuple(name for name in columns if name not in left_out(spec))
-    target = spec.data.target_column
-    data.check_target(features, target, mode=PUBLIC_FILE)
-    return PublicHeader(features, target)
+    data.check_target(features, spec.data.target_column, mode=PUBLIC_FILE)
+    return features
 
 
 def check_validation(spec: StudySpec, folder: str | Path, features: Sequence[str]) -> None:
-    """Refuse a validation file or folder by its headers.
-
-    It must exist, must not be the training file, and must have the training set's `features` and target as columns.
-    Its number of records must be the study's n_validation, unless that number is private. A folder is refused for a
-    sensitive training set, and for privacy.person without n_persons.
+    """Refuse a validation file or folder that is missing, the training file, or not as stated by its headers: with
+    the columns `features` (target included) and, unless that is private, the study's number of records.
     """
     section, shown = spec.data, spec.data.validation_file
     place = parse_place(folder, shown)
@@ -150,10 +131,10 @@ def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, show
 
 
 def check_names(spec: StudySpec, columns: Sequence[str], features: Sequence[str], *, shown_as: str) -> None:
-    """Refuse a validation header that has other columns than the training file's `features` (target included).
+    """Refuse a validation header with other columns than the training file's `features`, but for those left out.
 
-    The ignored columns and the column of persons are not compared. The message repeats only names that are public:
-    where the training header is sensitive too, those that the study states.
+    The message repeats only names that are public: where the training header is sensitive too, those that the study
+    states.
     """
     check_person(spec, columns, shown_as=shown_as)
     own = [name for name in columns if name not in left_out(spec)]
@@ -197,13 +178,8 @@ def training_table(
 ) -> "tuple[Table, str]":
     """Read the training records, public or SENSITIVE, and the target's name; of predictions the public table.
 
-    Args:
-        spec: the study.
-        folder: the folder that its paths are relative to.
-        fitted: the preprocessing of a model, if it is another than the study's: columns have the types that it was
-            fitted to, and raw cells are kept where it takes the table's own columns.
-        inodes: "device:inode:" of each PUBLIC file that the owner's policy was asked about; any where None.
-        cells: whether the raw cells are kept, for a data frame of the table's own columns.
+    Columns have the types that the preprocessing of another model was `fitted` to; raw `cells` are kept for a data
+    frame. `inodes`: "device:inode:" of each PUBLIC file that the owner's policy was asked about; any where None.
     """
     section, tables = spec.data, spec.data.tables()
     if tables is not None:
@@ -226,10 +202,12 @@ def labelled(section: DataSection, table: "Table") -> "Table":
 
 
 class TrainingReading:
-    """A cache of a study's training table, so that its digest and the public half need one reading only."""
+    """A cache of a study's training table, so that its digest and the public half need one reading only.
+
+    `inodes`: of the PUBLIC files that may be read; of any where None.
+    """
 
     def __init__(self, inodes: frozenset[str] | None = None) -> None:
-        """Nothing read; of a PUBLIC file with none of the `inodes` nothing will be, of any where None."""
         self._read: tuple[Table, str] | None = None
         self._inodes = inodes
 
@@ -247,9 +225,7 @@ class TrainingReading:
 
 def training_digest(spec: StudySpec, folder: str | Path, reading: TrainingReading | None = None) -> str:
     """Return a hash of the PUBLIC training data, read for it unless in `reading`; "" if there are none."""
-    if not spec.data.has_public_records:
-        return ""
-    if spec.data.sensitive_training:
+    if not spec.data.has_public_records or spec.data.sensitive_training:
         return ""  # a hash of sensitive records would tell whether a guess of them is right
     parts = training_parts(spec, folder)
     if parts is not None:
@@ -268,10 +244,7 @@ def fingerprint_with(table: str, prototype: "Prototype | None") -> str:
 
 
 def study_fingerprint(spec: StudySpec, training: str) -> str:
-    """Return the ledger's key of a study: a hash of `StudySpec.tuned` and of its public training data's digest.
-
-    An infinite number is written as Infinity, which no text is: that stands in quotes.
-    """
+    """Return the ledger's key of a study: a hash of `StudySpec.tuned` and of its public training data's digest."""
     text = json.dumps([spec.tuned.to_dict(), training], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -33,30 +33,18 @@ class Refusal(NamedTuple):
 
 
 class DataSection(Section):
-    """A kind of [data]: each subclass has the keys of its kind as fields. The properties read those that it has.
-
-    Attributes:
-        marks: [data] is of this kind if one of these keys is present; empty for the default kind.
-        foreign: keys of other kinds that it refuses, in this order.
-        needed: keys that it needs, in this order.
-        training_key: of the path of the training file, or of public predictions; "" for neither.
-        validation_key: of the path or address of the sensitive records; "" where no file holds them.
-        size_key: of the number m of records that are scored; "" where it is private.
-        sensitive_training: whether the training records are sensitive too.
-        names_people: whether a column of the records may say whose they are.
-        has_validation: whether the records that are scored are others than those that models are trained on.
-    """
+    """A kind of [data]: each subclass has the keys of its kind as fields. The properties read those that it has."""
 
     heading: ClassVar[str] = "data"
-    marks: ClassVar[tuple[str, ...]] = ()
-    foreign: ClassVar[tuple[Refusal, ...]] = ()
-    needed: ClassVar[tuple[Refusal, ...]] = ()
-    training_key: ClassVar[str] = "training"
-    validation_key: ClassVar[str] = "validation"
-    size_key: ClassVar[str] = "n_validation"
-    sensitive_training: ClassVar[bool] = False
-    names_people: ClassVar[bool] = True
-    has_validation: ClassVar[bool] = True
+    marks: ClassVar[tuple[str, ...]] = ()  # it is of this kind if one of these keys is present; () for the default
+    foreign: ClassVar[tuple[Refusal, ...]] = ()  # keys of other kinds that it refuses, in this order
+    needed: ClassVar[tuple[Refusal, ...]] = ()  # keys that it needs, in this order
+    training_key: ClassVar[str] = "training"  # of the training file, or of public predictions; "" for neither
+    validation_key: ClassVar[str] = "validation"  # of the sensitive records; "" where no file holds them
+    size_key: ClassVar[str] = "n_validation"  # of the number m of records that are scored; "" where it is private
+    sensitive_training: ClassVar[bool] = False  # whether the training records are sensitive too
+    names_people: ClassVar[bool] = True  # whether a column of the records may say whose they are
+    has_validation: ClassVar[bool] = True  # whether other records are scored than models are trained on
 
     @classmethod
     def claims(cls, table: Mapping[str, Any]) -> bool:
@@ -66,11 +54,7 @@ class DataSection(Section):
 
     @classmethod
     def read(cls, table: Mapping[str, Any]) -> Self:
-        """Return the table [data] of a study as a section of this class, which is one way of giving data.
-
-        Raises:
-            StudyInvalid: a key belongs to another way of giving data or is missing, or a value does not fit.
-        """
+        """Return the table [data] of a study as a section of this class, which is one way of giving data."""
         for refused in cls.foreign:
             present = [key for key in refused.keys if key in table]
             what = refused.what.replace("{keys}", ", ".join(present))
@@ -264,7 +248,6 @@ BUNDLED_REFUSAL = Refusal(
 
 
 def _check_place(place: Any) -> Any:
-    """Return the path or address as it is; refused if it is a path that no file can have."""
     require(
         not isinstance(place, str) or place.isprintable() or is_address(place),
         "[data] names a file by characters that no name holds",
@@ -274,7 +257,6 @@ def _check_place(place: Any) -> Any:
 
 
 def _check_labels(labels: tuple[Any, ...]) -> None:
-    """Refuse labels of which there are fewer than two, or that hold one twice."""
     remedy = "give at least two different labels"
     require(len(set(labels)) == len(labels) >= 2, f"{{key}} = {str(labels)[:60]}", remedy=remedy)
 
@@ -291,7 +273,6 @@ def _pairs(value: Any) -> dict[str, tuple[float, ...]] | None:
 
 
 def _check_bounds(bounds: Mapping[str, tuple[float, ...]]) -> None:
-    """Refuse bounds on columns that are not two finite numbers in order."""
     for name, ends in bounds.items():
         require(
             len(ends) == 2 and all(math.isfinite(end) and abs(end) < 1e100 for end in ends) and ends[0] < ends[1],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbo_core import data
 from dpbo_core.data import Preprocessing, Table
-from dpbo_core.data.addresses import FolderAddress, Part, list_parquet_files, list_parts, parse_place
+from dpbo_core.data.addresses import FolderAddress, Part, QueryAddress, list_parquet_files, list_parts, parse_place
 from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.data.table import joined
 from dpbo_core.errors import StudyInvalid
@@ -25,13 +25,12 @@ from dpbo_core.models.scoring.in_memory import Scorer
 from dpbo_core.models.scoring.partitioned import PartitionedObjective, PartReader, Workers, bytes_a_record
 from dpbo_core.study import DataSection, StudySpec
 from dpbo_core.study.data_files import (
-    PublicHeader,
     TrainingReading,
     check_validation,
     fingerprint_with,
     labelled,
     named_prototype,
-    public_header,
+    public_columns,
     training_digest,
     training_parts,
 )
@@ -58,23 +57,14 @@ MAX_HELD_BYTES = 2**26  # encoded records of one file that are not scored as the
 
 @dataclass(frozen=True)
 class Halves:
-    """The two halves of a study's data: the public one, open to everything, and the sensitive one.
-
-    Attributes:
-        spec: the study.
-        folder: the folder that its paths are relative to.
-        function: the user's score function, where the study has one that is allowed.
-        reading: of the training table, if it was begun.
-        workers: who scores the parts of a folder; this process where None.
-        pooled: validation files that are read as one table, in this order; the study's own where empty. A person's
-            records are counted over all of them.
-    """
+    """The two halves of a study's data: the public one, open to everything, and the sensitive one."""
 
     spec: StudySpec
-    folder: Path
-    function: Callable[[Any, Any], float] | None = None
-    reading: TrainingReading = field(default_factory=TrainingReading)
-    workers: Workers | None = None
+    folder: Path  # that its paths are relative to
+    function: Callable[[Any, Any], float] | None = None  # the user's score function, if allowed
+    reading: TrainingReading = field(default_factory=TrainingReading)  # of the training table, if it was begun
+    workers: Workers | None = None  # who scores the parts of a folder; this process where None
+    # validation files that are read as one table, over which a person's records count; the study's own if empty
     pooled: tuple[str, ...] = ()
 
     def public(self, problem: Problem) -> PublicHalf:
@@ -91,18 +81,15 @@ class Halves:
     def check_headers(self, _: Problem) -> None:
         """Refuse sensitive files that are missing or not as stated, by their headers and that of the public set."""
         if self.spec.data.divided is not None:
-            check_validation(self.spec, self.folder, public_header(self.spec, self.folder).columns)
+            check_validation(self.spec, self.folder, public_columns(self.spec, self.folder))
 
-    def check(self, public: PublicHalf | PublicHeader) -> None:
+    def check(self, public: PublicHalf) -> None:
         """Refuse missing sensitive files, other columns than the training columns, or other numbers of records."""
         if self.spec.data.validation_file:
             check_validation(self.spec, self.folder, public.columns)
 
     def sensitive(self, public: PublicHalf) -> Scorer:
-        """A sealed scorer of the sensitive records, read now, or when scored if a folder; only after the charge.
-
-        A folder of Parquet files is not read here: its parts are, one by one or by workers, when they are scored.
-        """
+        """A sealed scorer of the sensitive records, read now, or by parts when scored; only after the charge."""
         spec, section = self.spec, self.spec.data
         folders = [
             scored_parts(one, self.folder, public.preprocessing)
@@ -135,9 +122,8 @@ def is_partitioned(spec: StudySpec, folder: str | Path) -> bool:
 def scored_parts(spec: StudySpec, folder: str | Path, fitted: Preprocessing) -> tuple[Part, ...]:
     """Return the parts that are read and scored one after another; empty where all records are held in memory.
 
-    They are a folder's files, a store's objects, or one local Parquet file whose encoded records take more than
-    `MAX_HELD_BYTES`, by the number of records that the study states. A file in which a person's records are limited
-    is held, since they may lie anywhere in it.
+    They are a folder's files, a store's objects, or one local Parquet file over `MAX_HELD_BYTES` once encoded, by
+    the stated number of records; but a file in which a person's records, which lie anywhere, are limited is held.
     """
     parts = validation_parts(spec, folder)
     if parts or spec.data.divided is None or spec.privacy.person is not None:
@@ -174,7 +160,6 @@ def records_of(
 
 
 def _fetched(folder: str | Path, place: str) -> "Contents":
-    """Return the file of SENSITIVE records at a path or address of a study, fetched if it is elsewhere."""
     from dpbo_core.data.fetched import fetched
 
     return fetched(parse_place(folder, place), shown_as=place)
@@ -225,20 +210,12 @@ def halves_of(spec: StudySpec, folder: str | Path, **others: Any) -> Halves:
 
 @dataclass(frozen=True)
 class FileSplit:
-    """The files a study names, or a bundled set.
-
-    Attributes:
-        spec: the study.
-        folder: the folder that its paths are relative to.
-        workers: who scores the parts of a folder; this process where None.
-        allowed_score: the import path of the score function that the dataset's owner allowed, if any.
-        reading: the training table, once it was read for its digest, until the public half is made of it.
-    """
+    """The files a study names, or a bundled set; as in `Halves`."""
 
     spec: StudySpec
     folder: str | Path
     workers: Workers | None = None
-    allowed_score: str | None = None
+    allowed_score: str | None = None  # the import path of the score function that the owner allowed, if any
     reading: TrainingReading = field(default_factory=TrainingReading, compare=False, repr=False)
 
     @classmethod
@@ -247,12 +224,7 @@ class FileSplit:
     ) -> "FileSplit":
         """Return a study's files, with the folder and workers of a context, its score function if allowed.
 
-        Args:
-            spec: the study.
-            context: that asks for it.
-            asked_about: the public file that the owner's policy has approved. If another file is at its path when
-            it
-                is opened, that is refused. None accepts any file.
+        A public file that is not `asked_about`, of which the owner's policy was asked, is not opened; None: any is.
         """
         inodes = None
         if asked_about is not None:
@@ -287,9 +259,7 @@ class FileSplit:
         """Return None: a file has no pandas types of its own."""
 
     def sources(self) -> tuple[Source, ...]:
-        """Return the sensitive and public files of the study, as the ledger knows them; none is opened, but a
-        database server is asked which one it is.
-        """
+        """As `identified_sources`: the files of the study, as the ledger knows them; none is opened."""
         return identified_sources(self.spec, self.folder)
 
     def check(self, public: "PublicHalf") -> None:
@@ -297,7 +267,7 @@ class FileSplit:
         check_presence(self.spec, self.folder, public)
 
     def sensitive(self, public: "PublicHalf") -> Scorer:
-        """A sealed scorer of the sensitive records, read now, or when scored if a folder; only after the charge."""
+        """A sealed scorer of the sensitive records, as `Halves.sensitive`; only after the charge."""
         return sensitive_half(self.spec, self.folder, public, self.workers)
 
 
@@ -321,11 +291,12 @@ def sources_of(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
 def identified_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
     """As `sources_of`, but a database server is asked which one it is, so that each of its names is one source."""
     shown, sources = spec.data.validation_file, sources_of(spec, folder)
-    if not shown:
+    place = parse_place(folder, shown) if shown else None
+    if not isinstance(place, QueryAddress):
         return sources
-    from dpbo_core.study.named_sources import identified_source
+    from dpbo_core.data.fetched import server_marks
 
-    return (identified_source(parse_place(folder, shown), shown_as=shown), *sources[1:])
+    return (replace(sources[0], marks=server_marks(place, shown_as=shown)), *sources[1:])
 
 
 def public_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
@@ -348,20 +319,9 @@ def public_half(
     allowed_score: str | None = None,
     reading: TrainingReading | None = None,
 ) -> PublicHalf:
-    """Return the public training set, read, its preprocessing and a trainer; of a sensitive one what the study
-    declares. A user's score function is imported if it is `allowed_score`, else refused.
+    """Return the public training set, read, its preprocessing and a trainer; of a sensitive set what is declared.
 
-    Args:
-        spec: the study.
-        folder: the folder that its paths are relative to.
-        problem: the problem it poses; worked out from the study where None.
-        allowed_score: the import path of the score function that the dataset's owner allowed, if any. The study's
-            is imported where it is this one, and at no other time.
-        reading: of the training table, if it was begun.
-
-    Raises:
-        StudyInvalid: the training data cannot be used as the study says.
-        PolicyRefused: nobody allowed the study's score function.
+    A user's score function is imported where it is `allowed_score`, the one that the owner allowed, else refused.
     """
     function, name = None, spec.model.score_name
     if spec.model.own_score:
@@ -374,7 +334,7 @@ def public_half(
     return halves_of(spec, folder, function=function, reading=reading or TrainingReading()).public(problem)
 
 
-def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf | PublicHeader) -> None:
+def check_presence(spec: StudySpec, folder: str | Path, public: PublicHalf) -> None:
     """Refuse missing sensitive files, other columns than the training columns, or other numbers of records."""
     halves_of(spec, folder).check(public)
 
@@ -387,16 +347,5 @@ def sensitive_half(
     *,
     pooled: tuple[str, ...] = (),
 ) -> Scorer:
-    """Return a sealed scorer of the sensitive records, read now, or when scored if a folder; only after the charge.
-
-    A folder of Parquet files is not read here: its parts are, one by one or by `workers`, when they are scored.
-
-    Args:
-        spec: the study.
-        folder: the folder that its paths are relative to.
-        public: its public half.
-        workers: who scores the parts of a folder; this process where None.
-        pooled: validation files that are read as one table, in this order; the study's own where empty. A person's
-            records are counted over all of them.
-    """
+    """Return a sealed scorer of the sensitive records, as `Halves.sensitive`; only after the charge."""
     return halves_of(spec, folder, workers=workers, pooled=pooled).sensitive(public)

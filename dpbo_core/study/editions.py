@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from dpbo_core.errors import DpboError
-from dpbo_core.ledger.accounting.account import PrivacyBudget
-from dpbo_core.ledger.accounting.composition import ZERO_TOTAL, Filter, compose
+from dpbo_core.ledger.accounting.account import Account, PrivacyBudget
+from dpbo_core.ledger.accounting.composition import compose, draws_of_spends
 from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.sources import fields_of, is_pattern
@@ -38,13 +38,7 @@ MAX_EDITIONS = 8  # editions that a search begins with: at a slow drift older on
 
 
 def learns(spec: StudySpec, method: Method, context: QueryContext) -> bool:
-    """Return whether a study learns from earlier editions, and later ones from it: as stated, or if scheduled.
-
-    Args:
-        spec: the study.
-        method: its own, or what the advice chose.
-        context: one of a schedule learns unless the study says otherwise.
-    """
+    """Return whether a study learns from earlier editions, and later ones from it: as stated, or if scheduled."""
     asked = spec.search.learn_from or (EDITIONS if context.scheduled else NO_EDITIONS)
     return asked == EDITIONS and method.learns
 
@@ -73,16 +67,7 @@ def editions_to_learn_from(spec: StudySpec, ledger: PrivacyLedger) -> WarmStart:
 def earlier_editions(
     problem: Problem, warm_start: WarmStart | None, ledger: PrivacyLedger
 ) -> tuple[EarlierEdition, ...] | None:
-    """Return the earlier editions (runs with own data and spend) that a search begins with; None for no warm start.
-
-    Args:
-        problem: whose candidates they are about.
-        warm_start: which they are.
-        ledger: that recorded them.
-
-    Raises:
-        LedgerDamaged: it has lost one.
-    """
+    """Return the earlier editions (runs with own data and spend) that a search begins with; None if it does not."""
     if warm_start is None:
         return None
     places = places_in(problem)
@@ -118,12 +103,8 @@ MAX_COUNTED_EDITIONS = 1_000  # editions that are counted, for which any method 
 
 
 def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec:
-    """Return the study with [budget] editions set to how many its cap holds, or to 1 if each edition has a dataset
-    of its own; as it is if they are stated already or it has no cap.
-
-    Args:
-        spec: as it is written for a schedule, with its fields.
-        folder: of the study file.
+    """Return a schedule's study with [budget] editions, unless stated, set to how many its cap holds, or to 1 if
+    each edition has a dataset of its own; as it is without a cap.
     """
     cap = spec.budget
     if cap is None or cap.editions is not None:
@@ -135,9 +116,8 @@ def planned_for_schedule(spec: StudySpec, folder: str | Path = ".") -> StudySpec
     editions = 1
     with suppress(DpboError):  # whoever runs the study says so
         many = spec.replace(budget=cap.replace(editions=MAX_COUNTED_EDITIONS))
-        editions = editions_held(
-            PrivacyBudget.of("", epsilon=cap.epsilon, delta=cap.delta), plan_study(many, folder)
-        )
+        budget = PrivacyBudget.of("", epsilon=cap.epsilon, delta=cap.delta)
+        editions = editions_held(budget, plan_study(many, folder))
     return spec.replace(budget=cap.replace(editions=max(1, editions)))
 
 
@@ -149,13 +129,5 @@ def planned_if_scheduled(spec: StudySpec, folder: str | Path = ".") -> StudySpec
 
 def editions_held(budget: PrivacyBudget, plan: PrivacyPlan) -> int:
     """Return how many runs at this plan's price a new dataset's cap admits: 0 to 1,000 (`MAX_COUNTED_EDITIONS`)."""
-    price, unit, editions = compose(plan.spends), plan.guarantee.unit, 0
-    filtered = Filter.of(budget.epsilon_units, budget.conversion_for(unit))
-    draws, total = [(spend.epsilon_units, spend.rho_units) for spend in plan.spends], ZERO_TOTAL
-    each = filtered.after(draws, price).units
-    while editions < MAX_COUNTED_EDITIONS:
-        total, filtered = total + price, replace(filtered, units=filtered.units + each)
-        if not budget.admits(total, unit, filtered):
-            break
-        editions += 1
-    return editions
+    account = replace(Account.opened(budget), unit=plan.guarantee.unit)
+    return min(account.room_for(compose(plan.spends), draws_of_spends(plan.spends)), MAX_COUNTED_EDITIONS)

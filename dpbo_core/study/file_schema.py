@@ -25,17 +25,12 @@ def study_schema() -> dict[str, Any]:
     """Return the JSON Schema of a study file, as plain JSON."""
     document = StudySpec.model_json_schema()
     kinds, sections = document["$defs"], document["properties"]
-    for kind in kinds.values():
-        for node in _nodes(kind):
-            _plain(node)
+    _make_plain(kinds)
     _names(kinds)
     head = StudyHead.model_json_schema()
     head["properties"]["method"] = {"enum": [AUTO, *METHODS], "description": "how candidates are chosen"}
-    for node in _nodes(head):
-        _plain(node)
     tables = {"study": head, **{name: sections[name] for name in SECTION_NAMES}, "method": {"type": "object"}}
-    for node in _nodes(tables):
-        _plain(node)
+    _make_plain(tables)
     tables["space"]["minProperties"] = 1
     core = {
         "required": ["study", "privacy", "data", "model", "space"],
@@ -57,8 +52,13 @@ def _nodes(node: Any) -> Iterator[dict[str, Any]]:
         yield node
 
 
-def _plain(node: dict[str, Any]) -> None:
+def _make_plain(schema: Any) -> None:
     """Take away what TOML has not (null) and what no editor shows, and say what a key means where one asks."""
+    for node in _nodes(schema):
+        _make_node_plain(node)
+
+
+def _make_node_plain(node: dict[str, Any]) -> None:
     if node.get("default", ...) is None:
         del node["default"]
     kinds = [kind for kind in node.get("anyOf", ()) if kind != {"type": "null"}]
@@ -98,8 +98,7 @@ def _names(kinds: dict[str, Any]) -> None:
 def _options(kind: str) -> dict[str, Any]:
     """Return the condition that a study by this method has the method's own keys in [method]."""
     options = TypeAdapter(METHODS[kind]).json_schema()
-    for node in _nodes(options):
-        _plain(node)
+    _make_plain(options)
     del options["properties"]["kind"]
     method = {"properties": {"method": {"const": kind}}, "required": ["method"]}
     return {

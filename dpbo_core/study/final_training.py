@@ -96,7 +96,6 @@ class FinalModel:
         return {feature.name: _made_up_values(feature) for feature in self.preprocessing.features}
 
     def _estimator_method(self, verb: str) -> Callable[[Any], NDArray[np.float64]]:
-        """Return a function of a table that gives what the estimator's `verb` does; AttributeError without one."""
         asked = getattr(self._estimator, verb, None)
         if not callable(asked):
             raise AttributeError(f"this model has no {verb}")
@@ -104,13 +103,12 @@ class FinalModel:
 
     @property
     def _estimator(self) -> Any:
-        """What predicts, with scikit-learn's methods: the trained estimator, or one around our linear model."""
+        # with scikit-learn's methods: the trained estimator, or one around our linear model
         if isinstance(self.model, LinearModel):
             return Linear(storage.linear_fields(self.model, self.loss))
         return self.model.estimator
 
     def _encoded(self, table: Any) -> Any:
-        """Return a table's rows as the model takes them: numbers (m, d), 0 if unusable, or a data frame."""
         return model_rows(self.preprocessing, columns_of(table, self.columns))
 
     @classmethod
@@ -124,13 +122,7 @@ class FinalModel:
 
     @classmethod
     def of_release(
-        cls,
-        spec: StudySpec,
-        folder: str | Path,
-        release: Release,
-        public: PublicHalf | None = None,
-        *,
-        allowed_score: str | None = None,
+        cls, spec: StudySpec, folder: str | Path, release: Release, public: PublicHalf | None = None
     ) -> "FinalModel | None":
         """Return a model trained on the public set at the released hyperparameters.
 
@@ -140,17 +132,15 @@ class FinalModel:
             spec: the study.
             folder: the folder that the study's data paths are relative to.
             release: what it released.
-            public: its public half, if it was read already; a model that its trainer has cached is not trained
-            again.
-            allowed_score: the import path of the study's score function, if it may be imported.
+            public: its public half, if it was read already; a model that its trainer has is not trained again.
 
         Raises:
             StudyInvalid: the training data is no longer what the study says.
-            PolicyRefused: the study's score is a function that nobody allowed.
+            PolicyRefused: the study's score is a function, and its public half was not handed in.
         """
         if not model_is_public(release):
             return None
-        public = public or public_half(spec, folder, allowed_score=allowed_score)
+        public = public or public_half(spec, folder)
         if public.problem.trainer is None:  # the training set is sensitive: nothing but the release may come of it
             return None
         return cls(
@@ -172,7 +162,6 @@ class FinalModel:
 
 
 def _made_up_values(feature: Feature | NamedColumn) -> list[Any]:
-    """Return two made-up values of a feature, from its public mean or categories."""
     if isinstance(feature, NamedColumn):
         return _two_public_values(feature)
     if isinstance(feature, Category):
@@ -184,7 +173,6 @@ def _made_up_values(feature: Feature | NamedColumn) -> list[Any]:
 
 
 def _two_public_values(column: NamedColumn) -> list[Any]:
-    """Return two values that a column may have, from its public type and categories."""
     if column.kind == "truth":
         return [False, True]
     if column.kind in ("text", "category"):
@@ -197,25 +185,16 @@ def _two_public_values(column: NamedColumn) -> list[Any]:
 
 
 def model_is_public(release: Release) -> bool:
-    """Return whether a public model can be trained from a release.
-
-    It cannot if the release has no hyperparameters, has a model itself, or is of predictions made elsewhere.
-    """
-    if release.facts.get("estimator") == PREDICTIONS:
-        return False
-    return bool(release.value.get("hyperparameters")) and "model" not in release.value
+    """Return whether a model can be trained in public at released hyperparameters, of no made predictions."""
+    chosen = bool(release.value.get("hyperparameters")) and "model" not in release.value
+    return chosen and release.facts.get("estimator") != PREDICTIONS
 
 
 def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
     """Return the columns `names` of a table in memory as lists of one value a row; refused if one is missing.
 
-    Args:
-        rows: a data frame; columns by name; a list of dicts, one a row; or one dict, which is one row. More columns
-            than needed do no harm; a row without a column that others have is missing its value.
-        names: the columns that are needed, at least one.
-
-    Raises:
-        StudyInvalid: they are nothing of the kind, a column is missing, or columns differ in length.
+    `rows`: a data frame; columns by name; a list of dicts, one a row, which may lack what others have; or one dict,
+    which is one row.
     """
     if isinstance(rows, list | tuple):
         rows = _of_dicts(rows)
@@ -239,11 +218,6 @@ def columns_of(rows: Any, names: tuple[str, ...]) -> dict[str, list[object]]:
 
 
 def _of_dicts(rows: Sequence[Any]) -> dict[str, list[object]]:
-    """Return the columns of a list of dicts, with None for missing keys; refused if empty or not of dicts.
-
-    Raises:
-        StudyInvalid: one of them is no dict, or there are none.
-    """
     if not rows or not all(isinstance(row, Mapping) for row in rows):
         raise StudyInvalid(
             "the list is empty, or not of dicts", remedy='give rows as dicts: [{"age": 51, "sex": "f"}, …]'

@@ -163,9 +163,7 @@ class ByPath(WrittenModel):
         """Refuse an estimator that is named without an import path."""
         if "." not in self.estimator and ":" not in self.estimator:
             one_of("model.estimator", self.estimator, OUR_ESTIMATORS)
-            raise StudyInvalid(
-                f"{self.estimator} is ours", remedy="name a scikit-learn estimator by its import path"
-            )
+            raise StudyInvalid(f"{self.estimator} is ours", remedy="name an estimator by its import path")
         super().check()
 
     @property
@@ -181,10 +179,8 @@ class ByPath(WrittenModel):
 
 def check_score_name(score: str) -> None:
     """Refuse a score that dpbo does not have; for one of scikit-learn's the message names a substitute."""
-    if score not in SCORES:
-        elsewhere = other_score(score)
-        if elsewhere is not None:
-            raise elsewhere
+    if score not in SCORES and (elsewhere := other_score(score)) is not None:
+        raise elsewhere
     one_of("model.score", score, tuple(SCORES))
 
 
@@ -350,7 +346,6 @@ def read_model(table: Any) -> ModelSection:
 
 
 def _section_type(estimator: Any, score: Any) -> type[ModelSection]:
-    """Return the class of [model] section for an estimator's name and a score; an unknown plain name is refused."""
     if not isinstance(estimator, str):
         return EstimatorSection  # which says that it is missing, or no text
     if "." not in estimator and ":" not in estimator:

@@ -33,11 +33,7 @@ from dpbo_core.study.model import (
     SoftmaxSection,
 )
 
-FIGURES = {
-    ACCURACY.name: ACCURACY.name,
-    ABSOLUTE_ERROR.name: "mae",
-}  # of a report, by the study's score that they state
-
+FIGURES = {ACCURACY.name: ACCURACY.name, ABSOLUTE_ERROR.name: "mae"}  # of a report, by the study's score
 MIN_SCORE_RANGE = 1e-100  # range of a record's score; its square is still a number
 
 
@@ -92,9 +88,8 @@ def _shares(model: RecordModel) -> dict[Any, float]:
             cause='1 and "1.0" are one class',
             remedy="write each class once, with its share",
         )
-    return {
-        name: float(by_class[name]) for name in sorted(by_class, key=lambda value: (isinstance(value, str), value))
-    }
+    ordered = sorted(by_class, key=lambda value: (isinstance(value, str), value))
+    return {name: float(by_class[name]) for name in ordered}
 
 
 def score_on(

@@ -1,28 +1,17 @@
 """The ledger's `Source` for a text that names data: a path, an address, a database URL with `#table`, and so on."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from dpbo_core.data.addresses import QUERY_PREFIX, S3, Place, QueryAddress, parse_address
+from dpbo_core.data.addresses import QUERY_PREFIX, S3, Place, parse_address
 from dpbo_core.ledger.sources import MEMORY_SOURCE, Role, Source, file_source
 
 
 def place_source(place: Place, role: Role = "records") -> Source:
     """Return what the ledger knows a path or an address by; nothing is opened or asked."""
     return file_source(place, role) if isinstance(place, Path) else Source("table", place.identity, role)
-
-
-def identified_source(place: Place, *, shown_as: str) -> Source:
-    """Return the source of sensitive records; a database server is asked which table of which server it is."""
-    source = place_source(place)
-    if isinstance(place, QueryAddress):
-        from dpbo_core.data.fetched import server_marks
-
-        return replace(source, marks=server_marks(place, shown_as=shown_as))
-    return source
 
 
 def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
@@ -40,7 +29,6 @@ def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
 
 
 def _without_credentials(url: str) -> str:
-    """Return the URL without user, password and query."""
     try:
         address = sa.engine.make_url(url)
         parts = {name: getattr(address, name) for name in ("drivername", "host", "port", "database")}

@@ -5,16 +5,9 @@ shortlist and a public prior cross-validate all of Λ, or first an evenly spread
 of a trajectory, and the other half of a public search, are not known in advance: each depends on the results before
 it.
 
-What is left of it is done in pieces, so that it can be watched (`PublicWork`):
-
-try out          one training a structure (`trained_models`), so that what cannot be trained is refused first
-cross-validate   the candidates whose public scores the study needs whatever they are, by chunks
-search           the rest of a public search, each trial of which follows from those before
-train            all of Λ where a step must not (`trained_first`), by chunks in a public order; `RetrainingTrainer`
-                 where it does
-
-A function of the study and its public training set: a piece that fails says so in full, and nothing was charged.
-What one of them trained no step trains again, and nobody who publishes it (`TrainedModels`).
+It is done in pieces, so that it can be watched (`PublicWork`), the trials first, so that what cannot be trained is
+refused. It is a function of the study and its public training set: a piece that fails says so in full, and nothing
+was charged. What it trained no step trains again, and nobody who publishes it (`TrainedModels`).
 """
 
 import json
@@ -46,7 +39,6 @@ from dpbo_core.study.run import Run
 from dpbo_core.study.trained_models import TrainedModels, check_parameters, memory_limit, to_try_out, uncharged
 
 if TYPE_CHECKING:
-    from dpbo_core.models.estimator_trainer import EstimatorTrainer
     from dpbo_core.models.estimators import Model
 
 T = TypeVar("T")
@@ -79,10 +71,8 @@ def required_trainings(study: ResolvedStudy) -> tuple[int, ...]:
 
 
 def trained_first(method: Method, problem: Problem) -> tuple[int, ...]:
-    """Return the indices of the candidates to train before the charge: all, or none.
-
-    All are trained if the path (which candidates are chosen) is private and no step trains: a training during a
-    step would reveal the path by its duration. More than 4,096 candidates are refused then.
+    """Return the indices of the candidates to train before the charge: all if the path is private and no step
+    trains, since a training during a step would reveal the path by its duration (more than 4,096 are refused).
     """
     if problem.training is not None or method.public_path or method.trains_in_steps:
         return ()
@@ -108,7 +98,7 @@ def train_candidates(
     spec: StudySpec, folder: str | Path, indices: Sequence[int], allowed_score: str | None = None
 ) -> dict[int, "Model"]:
     """Train the candidates `indices`: their models, by index; the training set is read once a process."""
-    problem = _read_public_half(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
+    problem = _problem_read_once(spec, folder, allowed_score)
     return {index: problem.train(index) for index in indices}
 
 
@@ -116,8 +106,12 @@ def cross_validate_candidates(
     spec: StudySpec, folder: str | Path, indices: Sequence[int], allowed_score: str | None = None
 ) -> dict[int, float]:
     """Cross-validate the candidates `indices`: their public scores p(λ), by index, under the study's seed."""
-    problem = _read_public_half(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
+    problem = _problem_read_once(spec, folder, allowed_score)
     return {index: problem.public_score(index) for index in indices}
+
+
+def _problem_read_once(spec: StudySpec, folder: str | Path, allowed_score: str | None) -> Problem:
+    return _read_public_half(json.dumps(spec.to_dict(), sort_keys=True), str(folder), allowed_score).problem
 
 
 @dataclass(eq=False)
@@ -140,46 +134,39 @@ class CachedTrainer:
 
     def train(self, point: Mapping[str, Value]) -> "Model":
         """Return the model of a point's hyperparameters: precomputed, a cached copy, or trained now."""
-        name = named(point)
+        name = point_key(point)
         self._asked.add(name)
         model = self.models.get(name) or self.trained.get(name)
-        foreign = self._foreign_trainer() if model is None and self.charged else None
-        if foreign is not None:
-            try:
-                model = foreign.train(point)
-            except StudyInvalid:
-                self.untrained[name] = point
-                return foreign.constant()
         if model is None:
-            model = self.trainer.train(point)
+            try:
+                model = self.trainer.train(point)
+            except StudyInvalid:
+                from dpbo_core.models.estimator_trainer import EstimatorTrainer
+
+                if not (self.charged and isinstance(self.trainer, EstimatorTrainer)):
+                    raise
+                self.untrained[name] = point
+                return self.trainer.constant()
         self.trained.keep(name, model)
         return model
-
-    def _foreign_trainer(self) -> "EstimatorTrainer | None":
-        """Return the trainer of somebody else's estimator; None if the model is one of ours, or none is trained."""
-        if isinstance(self.trainer, LinearTrainer):
-            return None
-        from dpbo_core.models.estimator_trainer import EstimatorTrainer
-
-        return self.trainer if isinstance(self.trainer, EstimatorTrainer) else None
 
     def could_not_train(self, points: Sequence[Mapping[str, Value]]) -> list[Mapping[str, Value]]:
         """Return the points that could not be trained; `points` of an earlier run are trained to find out."""
         for point in points:
-            if named(point) not in self._asked:
+            if point_key(point) not in self._asked:
                 self.train(point)
         return list(self.untrained.values())
 
     def public_score(self, point: Mapping[str, Value], *, seed: int) -> float:
         """Return the cross-validated public score of a point's hyperparameters under this seed, computed once."""
-        key = named(point), seed
+        key = point_key(point), seed
         if key not in self.scores:
             self.scores[key] = self.trainer.public_score(point, seed=seed)
         return self.scores[key]
 
     def public_steps(self, point: Mapping[str, Value], *, seed: int) -> NDArray[np.int64]:
         """Return each public record's cross-validated score at a point, (n,), in grid steps; cached by seed."""
-        key = named(point), seed
+        key = point_key(point), seed
         if key not in self.steps:
             self.steps[key] = self.trainer.public_steps(point, seed=seed)
         return self.steps[key]
@@ -223,16 +210,15 @@ def retrained_each_step(problem: Problem, trainer: Trainer | None) -> Problem:
     return replace(problem, trainer=RetrainingTrainer(trainer))
 
 
-def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
+def remembering(problem: Problem, precomputed: Precomputed) -> Problem:
     """Return the problem with a trainer that looks up models and public scores, and computes missing ones.
 
-    It is unchanged for None or without a trainer. Models of an estimator that is not on the allowlist are not
-    cached for publication, since such a model may have stored records that it scored. An `enforced` one is: it
-    scores records in other processes only.
+    Models of an estimator that is not on the allowlist are not cached for publication, since such a model may have
+    stored records that it scored. An `enforced` one is: it scores records in other processes only.
     """
-    if precomputed is None or problem.trainer is None:
+    if problem.trainer is None:
         return problem
-    names = [named(point) for point in problem.candidates.points]
+    names = [point_key(point) for point in problem.candidates.points]
     models = {names[index]: model for index, model in precomputed.models.items()}
     seed = problem.search.seed
     scores = {(names[index], seed): p for index, p in precomputed.scores.items()}
@@ -243,21 +229,8 @@ def remembering(problem: Problem, precomputed: Precomputed | None) -> Problem:
     return replace(problem, trainer=CachedTrainer(problem.trainer, models, scores, steps, trained))
 
 
-def publishing(problem: Problem, trained: TrainedModels) -> Problem:
-    """Return the problem with a trainer that takes models from `trained`, which scored no sensitive record, or
-    trains again, so that they may be published.
-    """
-    return remembering(problem, Precomputed(trained=trained))
-
-
-def named(point: Mapping[str, Value]) -> str:
-    """Return the canonical text of a point's hyperparameters, the same in every process."""
-    return point_key(point)
-
-
 @lru_cache(maxsize=2)
 def _read_public_half(text: str, folder: str, allowed_score: str | None) -> PublicHalf:
-    """Return the public half of the study that the JSON `text` states, read once in a process."""
     return public_half(StudySpec.from_dict(json.loads(text)), folder, allowed_score=allowed_score)
 
 
@@ -268,20 +241,12 @@ Chunks = tuple[tuple[int, ...], ...]
 class PublicWork:
     """The running public work of one study."""
 
-    def __init__(
-        self,
-        run: Run,
-        processes: Processes | None = None,
-    ) -> None:
-        """Nothing done; `processes` share it once it takes long.
-
-        Raises:
-            StudyInvalid, BudgetRefused, AssumptionNotAccepted: it would be refused whatever the work came to.
-        """
+    def __init__(self, run: Run, processes: Processes | None = None) -> None:
+        """Nothing done, and refused what would be whatever it came to; `processes` share it once it takes long."""
         study, half = run.study, run.public
         check_lengthscale(study.method, study.problem)
         trained_first(study.method, study.problem)
-        check_accepted(study.spec, study.plan, half.problem.unlisted)
+        check_accepted(study.spec.accepts, study.plan, half.problem.unlisted)
         self._study, self._trained = study, TrainedModels(memory_limit(study.spec))
         self._problem = remembering(half.problem, Precomputed(trained=self._trained))
         self._half_trainer, self._checked = half.problem.trainer, False
@@ -303,9 +268,7 @@ class PublicWork:
 
     @property
     def to_train(self) -> Chunks:
-        """Indices of the candidates still to be trained before any step, in chunks, one of each structure
-        first; empty if the steps train.
-        """
+        """Indices of the candidates to train before any step, one of each structure first, in chunks."""
         method, problem = self._study.method, self._problem
         everyone = trained_first(method, problem) if problem.model.trained else ()
         ordered = dict.fromkeys((*to_try_out(method, problem), *everyone)) if everyone else ()
@@ -321,9 +284,8 @@ class PublicWork:
 
     def cross_validate(self, indices: Sequence[int]) -> int:
         """Cross-validate the candidates `indices` and store their scores; returns how many there are by now."""
-        self._scores |= uncharged(
-            lambda: self._shared(self._problem.public_score, cross_validate_candidates, indices)
-        )
+        one, many = self._problem.public_score, cross_validate_candidates
+        self._scores |= uncharged(lambda: self._shared(one, many, indices))
         return len(self._scores)
 
     def search(self) -> int:
@@ -334,7 +296,7 @@ class PublicWork:
         if not isinstance(trainer, CachedTrainer) or (prepared := method.prepare(problem)) is problem:
             return len(self._scores)
         method.start(prepared, self._study.plan)  # pairs look at single records
-        places = {named(point): index for index, point in enumerate(problem.candidates.points)}
+        places = {point_key(point): index for index, point in enumerate(problem.candidates.points)}
         self._scores |= {places[name]: score for (name, _), score in trainer.scores.items()}
         self._steps |= {places[name]: steps for (name, _), steps in trainer.steps.items()}
         return len(self._scores)

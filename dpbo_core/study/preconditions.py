@@ -7,7 +7,6 @@ by its table's address, and an environment by nothing.
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
 
 from dpbo_core.errors import AssumptionNotAccepted, PolicyRefused, StudyInvalid
 from dpbo_core.ledger.accounting.account import Account, PrivacyBudget
@@ -32,15 +31,11 @@ from dpbo_core.study.spec import relation_of
 
 def opening_cap(spec: StudySpec) -> PrivacyBudget | None:
     """Return the cap that a study sets at its dataset's first use, with its `accepts`; None without [budget]."""
-    if spec.budget is None:
+    cap = spec.budget
+    if cap is None:
         return None
-    budget = spec.budget
     return PrivacyBudget.of(
-        spec.privacy.dataset,
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        relation=relation_of(spec),
-        accepts=spec.accepts,
+        spec.privacy.dataset, epsilon=cap.epsilon, delta=cap.delta, relation=relation_of(spec), accepts=spec.accepts
     )
 
 
@@ -52,21 +47,9 @@ def paying_account(spec: StudySpec, ledger: PrivacyLedger | None) -> Account | N
     return Account.opened(cap)
 
 
-class Accepting(Protocol):
-    """A study, or whatever else names the assumptions that it accepts."""
-
-    @property
-    def accepts(self) -> tuple[str, ...]:
-        """The names of the assumptions."""
-
-
-def check_accepted(spec: Accepting, plan: PrivacyPlan, unlisted: str) -> None:
-    """Refuse a study whose `accepts` lacks an assumption of the plan's guarantee; the message names `unlisted`.
-
-    Raises:
-        AssumptionNotAccepted: it does not.
-    """
-    missing = [name for name in plan.guarantee.assumptions if name not in STATED_BY_CALLING | {*spec.accepts}]
+def check_accepted(accepts: tuple[str, ...], plan: PrivacyPlan, unlisted: str) -> None:
+    """Refuse a plan with an assumption that a study does not accept by name; the message names `unlisted`."""
+    missing = [name for name in plan.guarantee.assumptions if name not in STATED_BY_CALLING | {*accepts}]
     if missing:
         statement = CALLER_ASSUMPTIONS[missing[0]].statement
         instead = ROWWISE_REMEDY if missing[0] == ROWWISE_PREDICTIONS.name else "choose another method"
@@ -93,9 +76,6 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path,
     """Approve, as `owner`, a study that others will start: open its cap, record its files; nothing is charged.
 
     Its names may hold fields that a schedule fills: then for every run.
-
-    Raises:
-        StudyInvalid, PolicyRefused: nothing was written.
     """
     if spec.model.own_score and allowed_score(spec, ledger) is None:
         raise unallowed_score(spec.model.score_name, spec.privacy.dataset)
@@ -107,22 +87,17 @@ def approve_study(spec: StudySpec, *, ledger: PrivacyLedger, folder: str | Path,
 def references_of(spec: StudySpec, folder: str | Path, *beside: Source) -> References:
     """Return the files, score functions and estimators that a study names; nothing is opened or imported.
 
-    Args:
-        spec: the study.
-        folder: the folder that its paths are relative to.
-        beside: what is read beside what a tune of it reads: a saved model, or the table of a look.
+    `beside`: what is read beside what a tune of it reads, a saved model or the table of a look.
     """
     return References((*sources_of(spec, folder), *_champion(spec, folder), *beside), tuple(_code_of(spec)))
 
 
 def _champion(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:
-    """Return the folder of the saved model that a study's [evaluation] compares with; none if it names none."""
     place = None if spec.evaluation is None else spec.evaluation.champion_folder
     return () if place is None else (file_source(Path(folder) / place, MODEL_ROLE),)
 
 
 def _code_of(spec: StudySpec) -> Iterator[Code]:
-    """Yield the import paths (estimator, score, options) that a study names, but no estimator we trust."""
     model = spec.model
     if model.trained and not model.ours:
         from dpbo_core.models.estimator_allowlist.classes import PREDICTORS
@@ -137,19 +112,10 @@ def _code_of(spec: StudySpec) -> Iterator[Code]:
 
 
 def check_policy(spec: StudySpec, context: QueryContext, *beside: Source) -> tuple[Source, ...]:
-    """Return the files that will be read as public, as they are now.
+    """Return the files that will be read as public, as they are now; none is opened. `beside` as `references_of`.
 
     An operator (not the owner) is refused files and code that the policy does not allow, and any code in a file
-    beside the study. Everybody is refused a file as public that the ledger has recorded as sensitive. No file is
-    opened.
-
-    Args:
-        spec: the study.
-        context: who asks, in which folder, of which ledger.
-        beside: further sources: a saved model, or the table of a look (one check of a watched score).
-
-    Raises:
-        PolicyRefused: the policy refuses.
+    beside the study. Everybody is refused a file as public that the ledger has recorded as sensitive.
     """
     if context.caller is not Caller.OWNER:
         context.ledger.check_allowed(spec.privacy.dataset, references_of(spec, context.folder, *beside))
@@ -163,13 +129,6 @@ def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> No
     """Refuse sources to be read as public that the ledger has as sensitive files, for the owner too; opens none.
 
     A charge checks it again in its own transaction.
-
-    Args:
-        sources: of a study; those that it is charged for are passed over.
-        ledger: where sensitive files are recorded.
-
-    Raises:
-        PolicyRefused: it is one.
     """
     for source in sources:
         if source.role in (PUBLIC_ROLE, MODEL_ROLE):
@@ -177,11 +136,7 @@ def check_public_sources(sources: Iterable[Source], ledger: PrivacyLedger) -> No
 
 
 def refuse_beside(spec: StudySpec, folder: str | Path) -> None:
-    """Refuse a study whose estimator is code in a file in `folder`: whoever writes there could run code.
-
-    Raises:
-        PolicyRefused: it does.
-    """
+    """Refuse a study whose estimator is code in a file in `folder`: whoever writes there could run code."""
     from dpbo_core.models.import_path import file_beside
 
     if file_beside(spec.model.estimator, folder) is not None:

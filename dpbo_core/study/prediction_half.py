@@ -21,13 +21,7 @@ from dpbo_core.models.scores.kinds import PairScore, RecordScore
 from dpbo_core.models.scores.union import Score
 from dpbo_core.search.search_space import Value
 from dpbo_core.study import PredictionsSection, PredictionTable, StudySpec
-from dpbo_core.study.data_files import (
-    PublicHeader,
-    check_distinct,
-    check_n_validation,
-    check_person,
-    left_out,
-)
+from dpbo_core.study.data_files import check_distinct, check_n_validation, check_person, left_out
 from dpbo_core.study.data_kinds import CANDIDATE_AXIS
 from dpbo_core.study.data_split import Halves
 from dpbo_core.study.named_score import score_on
@@ -37,7 +31,6 @@ N_BINARY_CLASSES = 2
 
 
 def _sections(spec: StudySpec) -> tuple[PredictionTable, PredictionsSection]:
-    """[data] and [model] of a study of predictions; TypeError for another study."""
     section, model = spec.data, spec.model
     if not isinstance(section, PredictionTable) or not isinstance(model, PredictionsSection):
         raise TypeError("no table of predictions")
@@ -64,32 +57,23 @@ def names_classes(classes: tuple[Value, ...], score: Score) -> bool:
     return bool(classes) and isinstance(score, RecordScore) and score.needs == "predict"
 
 
-def check_prediction_columns(public: PublicHalf | PublicHeader, columns: Sequence[str], *, shown_as: str) -> None:
+def check_prediction_columns(public: PublicHalf, columns: Sequence[str], *, shown_as: str) -> None:
     """Refuse a table of predictions that has other columns than the study's."""
-    if isinstance(public, PublicHeader) or not isinstance(public.preprocessing, PredictionColumns):
+    if not isinstance(public.preprocessing, PredictionColumns):
         raise TypeError("no table of predictions")
     public.preprocessing.check(columns, shown_as=shown_as)
 
 
 def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> PublicHalf:
-    """Return the public half of a study of predictions made elsewhere: its columns, and its public table if any.
-
-    Args:
-        spec: the study.
-        problem: the problem it poses.
-        table: predictions for PUBLIC records; None if there are none.
-    """
+    """Return the public half of a study of predictions: its columns, and the `table` on PUBLIC records if any."""
     section, model = _sections(spec)
     by_candidate = columns_of(spec)
     names = [name for columns in by_candidate.values() for name in columns]
     classes = sorted_values(value_column(list(section.labels or ())))
     score = score_on(model, classes)
+    of_classes, ignored = names_classes(classes, score), left_out(spec)
     fitted = PredictionColumns.of(
-        names,
-        section.target,
-        section.labels or (),
-        of_classes=names_classes(classes, score),
-        ignored=left_out(spec),
+        names, section.target, section.labels or (), of_classes=of_classes, ignored=ignored
     )
     X = np.zeros((0, len(names)))
     truth: NDArray[Any] = np.zeros(0, dtype=np.int64)
@@ -126,7 +110,7 @@ def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> P
         preprocessing=fitted,
         columns=fitted.all_columns,
         target=section.target,
-        fingerprint="" if table is None else data.fingerprint(table.without(left_out(spec))),
+        fingerprint="" if table is None else data.fingerprint(table.without(ignored)),
     )
 
 
@@ -142,7 +126,7 @@ class PredictionHalves(Halves):
         """Refuse a table of predictions that is missing, or not as stated by its header."""
         self.check(prediction_half(self.spec, problem, None))
 
-    def check(self, public: PublicHalf | PublicHeader) -> None:
+    def check(self, public: PublicHalf) -> None:
         """Refuse a table of predictions that is missing, or has other columns or numbers of records than stated."""
         section, shown = self.spec.data, self.spec.data.validation_file
         place = parse_place(self.folder, shown)

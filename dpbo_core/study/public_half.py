@@ -76,35 +76,19 @@ class TableSplit(DataSplit, Protocol):
 
 @dataclass(frozen=True)
 class OwnParts:
-    """What a study's caller made, and its file can at most name.
+    """What a study's caller made, and its file can at most name."""
 
-    Attributes:
-        factory: of estimators; by the study's import path where None.
-        function: the user's score function, where the study has one: nothing is imported here.
-        sample_weight: (n,) what each training record counts when an estimator is trained; alike where None.
-    """
-
-    factory: "Prototype | None" = None
-    function: Callable[[Any, Any], float] | None = None
-    sample_weight: NDArray[np.float64] | None = None
+    factory: "Prototype | None" = None  # of estimators; by the study's import path where None
+    function: Callable[[Any, Any], float] | None = None  # the user's score function: nothing is imported here
+    sample_weight: NDArray[np.float64] | None = None  # (n,) of training records, for an estimator; alike where None
 
 
 def fitted_half(
     spec: StudySpec, problem: Problem, table: Table, fitted: Preprocessing, own: OwnParts
 ) -> PublicHalf:
-    """Return the public half of a study: its public `table`, the preprocessing `fitted` to it, and a trainer that
-    has trained nothing yet.
+    """Return the public half of a study: the preprocessing `fitted` to its public `table`, and a fresh trainer.
 
-    Args:
-        spec: the study.
-        problem: the problem it poses.
-        table: the training records.
-        fitted: the study's preprocessing, fitted to them.
-        own: what its caller made.
-
-    Raises:
-        StudyInvalid: the training data cannot be used as the study says.
-        PolicyRefused: the study names a score function, and it was not handed in.
+    A study that names a score function is refused unless it was handed in.
     """
     if spec.model.own_score and own.function is None:
         raise unallowed_score(spec.model.score_name, spec.privacy.dataset)
@@ -197,8 +181,9 @@ def linear_problem(
 
 
 def sealed_half(spec: StudySpec, table: Table, people: "Sequence[Person] | None", public: PublicHalf) -> Scorer:
-    """Return a sealed scorer of the validation `table`. By `people` (each record's person, or None) a person's
-    records beyond the limit score a constant or, if the study says so, each person counts once.
+    """Return a sealed scorer of the validation `table`; `people` is each record's person, or None.
+
+    A person's records beyond the limit score a constant or, if the study says so, each person counts once.
     """
     n_persons = spec.data.person_count
     if n_persons is not None:
@@ -213,9 +198,7 @@ def sealed_half(spec: StudySpec, table: Table, people: "Sequence[Person] | None"
 
 
 def counted_records(spec: StudySpec, table: Table, people: "Sequence[Person] | None") -> Table:
-    """Return the validation `table`, checked for size; by `people`, records beyond a person's limit or of nobody
-    are marked broken.
-    """
+    """Return the `table`, checked for size, with records beyond a person's limit, or of nobody, marked broken."""
     check_n_validation(spec, table.n_records)
     if people is None:
         return table
@@ -226,22 +209,26 @@ def counted_records(spec: StudySpec, table: Table, people: "Sequence[Person] | N
 
 
 def half_of_parts(spec: StudySpec, problem: Problem, table: "TableParts", target: str) -> PublicHalf:
-    """Read a public training table in many files: the study's public half, with a trainer of linear models.
-
-    Args:
-        spec: the study, of a linear model.
-        problem: the problem it poses.
-        table: the training records.
-        target: the column to predict.
-    """
+    """Read a public training table in many files: the study's public half, with a trainer of linear models."""
     model, table = spec.model, table.without(left_out(spec))
     if not isinstance(model, LinearSection):
         raise TypeError("an estimator is trained on records in memory")
     fitted = fitted_map(spec, table, target)
     check_two_classes(len(fitted.classes), model.estimator)
-    reading = _Reading(fitted, table)
-    Z = stored(reading.signed_rows(), (table.n_records, fitted.n_features), memory_limit(spec))
-    labels = np.concatenate(reading.labels)
+    from dpbo_core.data.table_parts import PartsFingerprint
+
+    fingerprint, of_parts = PartsFingerprint(), list[NDArray[np.int64]]()
+
+    def signed_rows() -> Iterator[NDArray[np.float64]]:
+        """Yield each file's rows z_i = y_i·x_i, (n_j, d); its labels and fingerprint are stored on the way."""
+        for part in table.parts():
+            fingerprint.add(part)
+            encoded = fitted.transform(part)
+            of_parts.append(encoded.labels)
+            yield encoded.X * np.where(encoded.labels == 1, 1.0, -1.0)[:, None]
+
+    Z = stored(signed_rows(), (table.n_records, fitted.n_features), memory_limit(spec))
+    labels = np.concatenate(of_parts)
     rows = StoredRows(Z, np.where(labels == 1, 1.0, -1.0), memory_limit(spec))
     problem = linear_problem(model, problem, rows, labels, np.ones(len(labels)))
     if isinstance(problem.score, PairScore):
@@ -251,24 +238,5 @@ def half_of_parts(spec: StudySpec, problem: Problem, table: "TableParts", target
         preprocessing=fitted,
         columns=table.columns,
         target=target,
-        fingerprint=reading.fingerprint.hexdigest(),
+        fingerprint=fingerprint.hexdigest(),
     )
-
-
-class _Reading:
-    """One reading of all files: their rows, and on the way their labels and fingerprint."""
-
-    def __init__(self, fitted: Preprocessing, table: "TableParts") -> None:
-        self._fitted, self._table = fitted, table
-        self.labels: list[NDArray[np.int64]] = []
-        from dpbo_core.data.table_parts import PartsFingerprint
-
-        self.fingerprint = PartsFingerprint()
-
-    def signed_rows(self) -> Iterator[NDArray[np.float64]]:
-        """Yield each file's rows z_i = y_i·x_i, (n_j, d); its labels and fingerprint are stored on the way."""
-        for part in self._table.parts():
-            self.fingerprint.add(part)
-            encoded = self._fitted.transform(part)
-            self.labels.append(encoded.labels)
-            yield encoded.X * np.where(encoded.labels == 1, 1.0, -1.0)[:, None]

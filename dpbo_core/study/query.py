@@ -53,11 +53,7 @@ class IfUseless(Enum):
     REFUSE = auto()
 
     def check(self, useless: str) -> None:
-        """Warn or refuse where `useless` says why the plan expects mostly noise; nothing for "".
-
-        Raises:
-            SpendUseless: this is REFUSE; nothing was charged.
-        """
+        """Warn or refuse where `useless` says why the plan expects mostly noise; nothing for ""."""
         if useless and self is IfUseless.REFUSE:
             raise SpendUseless(useless)
         if useless and self is IfUseless.WARN:
@@ -66,30 +62,17 @@ class IfUseless(Enum):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class QueryContext:
-    """The context of a private query: everything about it but the query itself. The entry points create it once.
+    """The context of a private query: everything about it but the query itself. The entry points create it once."""
 
-    Attributes:
-        ledger: where budgets, draws and releases are.
-        folder: the folder that a study's data paths are relative to.
-        source: where noise comes from; the operating system unless a test says otherwise.
-        caller: who asks; what only the owner may do is refused to an operator.
-        workers: who scores the parts of a partitioned validation set; this process where None.
-        scheduled: whether this is one run of a schedule, whose search begins with what earlier runs released.
-        if_useless: what becomes of a first charge that is useless by its own plan.
-        asked_by: who asks, as text, for the ledger.
-        steps_seen: whether others see when each step begins and ends, as on a shared Prefect server.
-
-    """
-
-    ledger: PrivacyLedger
-    folder: str | Path = "."
-    source: NoiseSource = OS_NOISE
-    caller: Caller = Caller.OWNER
-    workers: Workers | None = None
-    scheduled: bool = False
-    if_useless: IfUseless = IfUseless.WARN
-    asked_by: str = ""
-    steps_seen: bool = False
+    ledger: PrivacyLedger  # where budgets, draws and releases are
+    folder: str | Path = "."  # that a study's data paths are relative to
+    source: NoiseSource = OS_NOISE  # where noise comes from; the operating system unless a test says otherwise
+    caller: Caller = Caller.OWNER  # who asks; what only the owner may do is refused to an operator
+    workers: Workers | None = None  # who scores the parts of a partitioned validation set; this process where None
+    scheduled: bool = False  # whether this is a run of a schedule, which begins with what earlier ones released
+    if_useless: IfUseless = IfUseless.WARN  # what becomes of a first charge that is useless by its own plan
+    asked_by: str = ""  # who asks, as text, for the ledger
+    steps_seen: bool = False  # whether others see when each step begins and ends, as on a shared Prefect server
 
 
 T = TypeVar("T")
@@ -97,24 +80,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class PrivateQuery(Charge):
-    """A query of sensitive records: its key, its price, its draws with their mechanisms, where its records are.
+    """A query of sensitive records: its key, its price, its draws with their mechanisms, where its records are."""
 
-    Attributes:
-        draws: the plan's noise draws, each with its mechanism. If the number of values to be noised is private, or
-            not known yet, a mechanism of another size at the same price takes its place here.
-        useless: why its plan, from public facts alone, expects mostly noise; "" if it does not.
-    """
-
+    # of the plan, each with its mechanism; with one of another size, at the same price, where the number of values
+    # to be noised is private, or not known yet
     draws: Draws = ()
-    useless: str = ""
+    useless: str = ""  # why its plan, from public facts alone, expects mostly noise; "" if it does not
 
     def release(self, value: Mapping[str, Any], standing: str, facts: Mapping[str, Any] | None = None) -> Release:
-        """Return an unrecorded `Release` of `value` at this query's price; "injected" noise voids its guarantee.
+        """Return an unrecorded `Release` of `value`, in plain JSON, and public `facts`, at this query's price.
 
-        Args:
-            value: plain JSON.
-            standing: of the noise that was drawn, `Charged.standing`.
-            facts: public facts that a reader needs, beside the library's version.
+        "injected" as the noise's `standing` voids the guarantee.
         """
         return Release(
             value=value,
@@ -152,12 +128,7 @@ class Charged(Opaque):
         return self._reservation.recorded(what)
 
     def open(self) -> None:
-        """Record durably that sensitive bytes are about to be opened under the charge.
-
-        Raises:
-            StudyInvalid: a corrected study took the charge over; nothing was opened.
-            DpboError: the ledger cannot be written.
-        """
+        """Record durably that sensitive bytes are about to be opened; refused if the charge was taken over."""
         self._reservation.open()
 
     def draw(
@@ -171,15 +142,7 @@ class Charged(Opaque):
     ) -> Mapping[str, Any]:
         """Return a noise draw's outcome: as recorded or, if none, `exact()` noised now and recorded with `public`.
 
-        Args:
-            spend: its price, whose name it has.
-            mechanism: calibrated as planned.
-            exact: works the exact value out; not called where the draw was recorded before.
-            message: what may leave of an error of `exact`; nothing leaves of any other.
-            public: facts that are written beside it.
-
-        Raises:
-            Sealed: something failed, and a rerun continues.
+        `message`: what may leave of an error of `exact`; nothing leaves of any other. A rerun continues.
         """
         damage = messages(LedgerDamaged)
         outcome = sealed(lambda: self.noise.recorded(spend), message=damage)
@@ -203,12 +166,9 @@ class Charged(Opaque):
         return self._reservation.assumed(guarantee.as_drawn(self.standing))
 
     def conclude(self, release: Release, *, check: Check | None = None) -> Release:
-        """Return the release, recorded now if `check` does not raise, or read back as it was recorded first.
+        """Return the release, recorded now unless `check` raises, or read back as it was recorded first.
 
-        `check` sees, in that transaction, what the query recorded, and refuses by raising.
-
-        Raises:
-            DpboError, LedgerDamaged: the ledger's own message; of anything else nothing leaves.
+        Of an error the ledger's own message leaves, and nothing else.
         """
         return sealed(
             lambda: self._reservation.conclude(release, check=check), message=messages(DpboError, LedgerDamaged)
@@ -258,15 +218,12 @@ def together(*queries: PrivateQuery) -> str:
 
 
 def _check_room_together(context: QueryContext, query: PrivateQuery, *follow_ups: PrivateQuery) -> None:
-    """Refuse queries that one cap cannot pay together, with the total price in the message.
-
-    Raises:
-        BudgetExceeded: there is no room for all.
-    """
-    accounts = context.ledger.accounts(query.key.dataset) if follow_ups else ()
+    if not follow_ups:
+        return
+    accounts = context.ledger.accounts(query.key.dataset)
     account = next(iter(accounts), None) or (None if query.cap is None else Account.opened(query.cap))
     price = Price(account, {one.key.study: one.plan for one in (query, *follow_ups)})
-    if follow_ups and price.refusal is not None:
+    if price.refusal is not None:
         raise price.refusal
 
 
@@ -286,10 +243,6 @@ def _check_guarantee(query: PrivateQuery) -> None:
 
 
 def resumed(key: QueryKey, context: QueryContext) -> Charged:
-    """Return a charged query by its key, to record its conclusion at no cost; raises if it was never charged.
-
-    Raises:
-        LedgerDamaged: it was never charged, or the history is not what the tables say.
-    """
+    """Return a charged query by its key, to record its conclusion at no cost; raises if it was never charged."""
     reservation = context.ledger.resumed(key)
     return Charged(reservation, Noise(context.source, reservation))

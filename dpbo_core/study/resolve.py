@@ -19,7 +19,7 @@ from dpbo_core.ledger.charge import QueryKey
 from dpbo_core.methods import METHODS, check_counts, check_scored_in_public, method_named
 from dpbo_core.methods.advice import AUTO, Advice, advise, check_scoring, choose
 from dpbo_core.methods.contract import Method
-from dpbo_core.methods.problem import DEFAULT_DELTA, Problem, Trainer, check_lengthscale
+from dpbo_core.methods.problem import DEFAULT_DELTA, Problem, check_lengthscale
 from dpbo_core.models.integer_sums import MeanOfRecords
 from dpbo_core.privacy.release import PrivacyPlan, step_score
 from dpbo_core.study import StudySpec
@@ -36,19 +36,12 @@ EDITIONS = "editions"  # what a study says that it learns from, where it does
 
 @dataclass(frozen=True)
 class ResolvedStudy:
-    """A study with its problem and its method, worked out without opening a data file.
+    """A study with its problem and its method, worked out without opening a data file."""
 
-    Attributes:
-        spec: the study as written.
-        problem: its public facts; without the training set, since that is in a file.
-        method: its own, or the one that "auto" was replaced by.
-        why: the reason for that method; "" for a study that names its method.
-    """
-
-    spec: StudySpec
-    problem: Problem
-    method: Method
-    why: str
+    spec: StudySpec  # as written
+    problem: Problem  # its public facts; without the training set, since that is in a file
+    method: Method  # its own, or the one that "auto" was replaced by
+    why: str  # the reason for that method; "" for a study that names its method
 
     @cached_property
     def plan(self) -> PrivacyPlan:
@@ -60,21 +53,15 @@ class ResolvedStudy:
 
     def to_json(self) -> dict[str, Any]:
         """Return the choices that a rerun must repeat (options, number of editions), and `StudySpec.tuned`."""
-        options = {
-            item.name: getattr(self.method, item.name) for item in fields(self.method) if item.name != "kind"
-        }
+        options = {item.name: getattr(self.method, item.name) for item in fields(self.method)}
         return {
-            "options": {name: value for name, value in options.items() if value is not None},
+            "options": {name: value for name, value in options.items() if name != "kind" and value is not None},
             "editions": self.problem.editions,
             "study": json_form(self.spec.tuned.to_dict()),
         }
 
     def as_charged(self, reserved: Mapping[str, Any]) -> "ResolvedStudy":
-        """Return the study with the choices that the ledger recorded at its charge, whatever is advised today.
-
-        Args:
-            reserved: `to_json` of then, with the method's name under "method".
-        """
+        """Return the study with the choices that the ledger recorded at its charge, whatever is advised today."""
         method = method_named(reserved["method"], reserved["options"])
         return replace(self, method=method, problem=replace(self.problem, editions=reserved["editions"]))
 
@@ -93,13 +80,10 @@ class ResolvedStudy:
         return self.method.n_steps(self.problem)
 
     def key(self, training: str) -> QueryKey:
-        """Return what the ledger knows the study by: its fingerprint and names, never sensitive data.
+        """Return what the ledger knows the study by, with the fingerprint `training` of the PUBLIC training data.
 
         The method that replaces "auto" is stated beside the fingerprint and does not enter it. So a later version
         that advises another method still finds the study's release.
-
-        Args:
-            training: the fingerprint of the PUBLIC training data.
         """
         spec = self.spec
         fingerprint = study_fingerprint(spec, training)
@@ -109,10 +93,7 @@ class ResolvedStudy:
 def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> ResolvedStudy:
     """Return a study with its problem and method, where "auto" is replaced by the advised one; opens no data.
 
-    Args:
-        spec: as written.
-        folder: of the study file, where an estimator may lie that it names.
-        unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
+    `unlisted`: what in an estimator given as an object is not on the list; by the study's import path where None.
     """
     problem = planning_problem(spec, folder, unlisted=unlisted)
     method, why = choose(problem, spec.method, spec.options)
@@ -122,8 +103,9 @@ def resolve(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None =
 
 
 def states_score(spec: StudySpec) -> bool:
-    """Whether the report that [evaluation] charges with the choice states the study's score, so that it is not paid
-    twice. No key holds an option that its study does not state: what was charged before goes on as it began.
+    """Whether the report that [evaluation] charges with the choice states the study's score, paid once then.
+
+    No key holds an option that its study does not state: what was charged before goes on as it began.
     """
     return spec.asks_for_evaluation and not spec.compares and spec.model.score_name in FIGURES
 
@@ -133,9 +115,8 @@ def _check_hidden_evaluations(spec: StudySpec, method: Method) -> None:
     section = spec.data
     if not method.hides_evaluations or section.divided is None:
         return
-    if is_address(section.validation_file) and isinstance(
-        parse_place(Path(), section.validation_file), FolderAddress
-    ):
+    place = section.validation_file
+    if is_address(place) and isinstance(parse_place(Path(), place), FolderAddress):
         raise StudyInvalid(
             f"{method.kind} hides how many candidates it scores, and its records are in a folder of a store",
             cause="each scoring asks the store for every part, and whoever runs the store could count",
@@ -144,9 +125,7 @@ def _check_hidden_evaluations(spec: StudySpec, method: Method) -> None:
 
 
 def planning_problem(spec: StudySpec, folder: str | Path = ".", *, unlisted: str | None = None) -> Problem:
-    """Return the study's problem as its price needs it. `unlisted`: the part of the estimator that is not on the
-    allowlist, "" for none; None looks it up.
-    """
+    """Return the study's problem as its price needs it; `unlisted` as `resolve`."""
     if unlisted is None and spec.model.names_object:
         named = named_prototype(spec, folder)
         unlisted = None if named is None else named.unlisted()
@@ -232,37 +211,25 @@ def check_buildable(spec: StudySpec, folder: str | Path, problem: Problem) -> No
 
 
 def _built(factory: "EstimatorFactory", point: Mapping[str, Any]) -> NDArray[np.int64]:
-    """Return an empty array, once an estimator with the point's hyperparameters could be built in this process."""
     factory.build(**point)
     return np.zeros(0, dtype=np.int64)
 
 
 def check_one_pass(spec: StudySpec, method: Method) -> None:
     """Refuse a study that asks to score all candidates in one pass, if its method cannot; "auto" passes."""
-    able = method.scores_ahead and method.public_path
-    if spec.search.one_pass and spec.method != AUTO and not able:
+    if spec.search.one_pass and spec.method != AUTO and not (method.scores_ahead and method.public_path):
+        able = ", ".join(kind for kind, other in METHODS.items() if other.scores_ahead)
         raise StudyInvalid(
             f"search.one_pass = true, and {method.kind} asks for its scores one after the other",
             cause="its path is private, or its proof counts what is scored",
-            remedy="leave one_pass out, or use one of "
-            + ", ".join(kind for kind, other in METHODS.items() if other.scores_ahead),
+            remedy=f"leave one_pass out, or use one of {able}",
         )
 
 
-def problem_of(
-    spec: StudySpec,
-    *,
-    n_validation: int | None,
-    trainer: Trainer | None = None,
-    unlisted: str | None = None,
-) -> Problem:
-    """Return the problem (model, score, candidates, sizes) that a study poses; it opens no file.
+def problem_of(spec: StudySpec, *, n_validation: int | None, unlisted: str | None = None) -> Problem:
+    """Return the problem (model, score, candidates, sizes) that a study poses; `unlisted` as `resolve`.
 
-    Args:
-        spec: the study.
-        n_validation: m; None if the study says its number of persons.
-        trainer: the public training set; without one the problem serves for planning.
-        unlisted: what in an estimator given as an object is not on the list; by the study's import path where None.
+    `n_validation` is m, None if the study says its number of persons.
     """
     if spec.data.person_count is not None and pair_score(spec.model) is not None:
         raise StudyInvalid(
@@ -287,7 +254,6 @@ def problem_of(
         study=spec.name,
         edition=spec.edition,
         dataset=spec.privacy.dataset,
-        trainer=trainer,
         unlisted=_unlisted(spec) if unlisted is None else unlisted,
         scored_in_public=spec.data.has_public_records,
     )

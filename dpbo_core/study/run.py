@@ -29,13 +29,7 @@ from dpbo_core.study.resolve import ResolvedStudy, resolve
 
 
 class Run(Opaque):
-    """One study, resolved, and the context that asks for it.
-
-    Attributes:
-        study: resolved from what was written.
-        context: which ledger pays, who asks, where noise comes from.
-        data: the split of the data into their public and their sensitive half.
-    """
+    """One study, resolved, the context that asks for it, and the `data` split into public and sensitive half."""
 
     __slots__ = ("_public", "_useless", "context", "data", "study")
 
@@ -49,24 +43,14 @@ class Run(Opaque):
     def of(cls, spec: StudySpec, context: QueryContext, *beside: Source) -> Self:
         """Return the run of a study on the files it names, refused where the owner's policy says no; opens no data.
 
-        Args:
-            spec: as written.
-            context: which ledger pays, who asks, in which folder the study's paths begin.
-            beside: what is read beside what a tune of it reads: a saved model, or the table of a look.
-
-        Raises:
-            PolicyRefused: the policy refuses. StudyInvalid: the study cannot be used as written.
+        `beside`: what is read beside what a tune of it reads, a saved model or the table of a look.
         """
         asked_about = check_policy(spec, context, *beside)
         return cls(resolve(spec, context.folder), context, FileSplit.of(spec, context, asked_about))
 
     @classmethod
     def in_memory(cls, study: ResolvedStudy, context: QueryContext, data: DataSplit) -> Self:
-        """Return the run of a resolved study on tables in memory; refused if those are in a sensitive file.
-
-        Raises:
-            PolicyRefused: they do.
-        """
+        """Return the run of a resolved study on tables in memory; refused if those are in a sensitive file."""
         check_public_sources(data.sources(), context.ledger)
         return cls(study, context, data)
 
@@ -125,9 +109,6 @@ class Run(Opaque):
         """Return the release that the ledger has of exactly this study; None if there is none.
 
         The public training data are read only where the ledger has a release under the study's name and edition.
-
-        Raises:
-            StudyInvalid: the training data cannot be read. LedgerDamaged: the ledger cannot be read.
         """
         editions = self.ledger.editions(self.spec.name, edition=self.spec.edition)
         if all(edition.release is None for edition in editions):

@@ -53,11 +53,7 @@ class Section(BaseModel):
 
     @classmethod
     def read(cls, table: Any) -> Self:
-        """Return the section that a table of a study states; a section as it is.
-
-        Raises:
-            StudyInvalid: a key is unknown or missing, or a value does not fit.
-        """
+        """Return the section that a table of a study states; a section as it is."""
         if isinstance(table, cls):
             return table
         require(isinstance(table, Mapping), f"[{cls.heading}] is not a table")
@@ -89,7 +85,6 @@ def checked(check: Callable[[T], None]) -> AfterValidator:
     """Return a validator of a field that `check` refuses by raising `StudyInvalid`; None passes."""
 
     def validated(value: T) -> T:
-        """Return the value, once it was checked."""
         if value is not None:
             check(value)
         return value
@@ -102,7 +97,6 @@ def _values(*, table: bool = False, nested: bool = False) -> PlainValidator:
     kinds, named = (Mapping, "a table") if table else (list | tuple, "a list")
 
     def validated(values: Any) -> Any:
-        """Return the list as a tuple; the table with its lists as tuples."""
         if values is None:
             return None
         require(isinstance(values, kinds), f"{{where}} is not {named} of plain values")
@@ -122,7 +116,6 @@ def _values(*, table: bool = False, nested: bool = False) -> PlainValidator:
 
 
 def _is_plain(value: Any, *, nested: bool) -> bool:
-    """Return whether a value is a text, a number, a truth value or, if `nested`, a list or table of such."""
     if nested and isinstance(value, list | tuple):
         return all(_is_plain(item, nested=True) for item in value)
     if nested and isinstance(value, Mapping):
@@ -141,7 +134,6 @@ TUPLE_VALIDATOR = BeforeValidator(lambda value: tuple(value) if isinstance(value
 
 
 def _listed(value: Any) -> Any:
-    """Return a value with tuples replaced by lists, as TOML and JSON have them."""
     if isinstance(value, Mapping):
         return {key: _listed(item) for key, item in value.items()}
     return list(map(_listed, value)) if isinstance(value, list | tuple) else value
@@ -182,14 +174,10 @@ def _letter(errors: list[Any], section: type[Section]) -> StudyInvalid:
         wanted = "a list of texts" if tuple in kinds else wanted
         shown = str(value)[:MAX_SHOWN]
         return StudyInvalid(f"{where} = {shown!r} is not {wanted}", cause="a wrong type", remedy=f"write {wanted}")
-    remedy = next((part.json_schema_extra["remedy"] for part in parts if _has_remedy(part)), FINITE_REMEDY)
+    extras = (getattr(part, "json_schema_extra", None) for part in parts)  # of what is `limited`
+    remedy = next((extra["remedy"] for extra in extras if isinstance(extra, dict)), FINITE_REMEDY)
     text = repr(float(value) if float in kinds and type(value) is int else value)
     return StudyInvalid(f"{key} = {text if len(text) <= MAX_SHOWN else f'{text[:MAX_SHOWN]}…'}", remedy=remedy)
-
-
-def _has_remedy(part: Any) -> bool:
-    """Return whether a part of a field's annotation is `limited`."""
-    return isinstance(getattr(part, "json_schema_extra", None), dict)
 
 
 def _parts(annotation: Any) -> Iterator[Any]:
@@ -239,9 +227,9 @@ def no_number(key: str) -> StudyInvalid:
     )
 
 
-def check_writable(value: Any, where: str = "", *, texts: bool = True) -> None:
+def check_writable(value: Any, *, texts: bool = True) -> None:
     """Refuse, at any depth of a study's tables, numbers that no double reaches, and texts that are no UTF-8."""
-    for place, item in _plain_values(value, where):
+    for place, item in _plain_values(value, ""):
         if type(item) is int and not -MAX_NUMBER <= item <= MAX_NUMBER:
             raise no_number(place)
         if texts and isinstance(item, str) and not item.isascii() and not is_unicode(item):

@@ -27,24 +27,23 @@ MAX_EPSILON, MAX_CAP = 4000.0, 1e6  # the ledger counts ε, and ρ of about ε²
 RESERVED_DATASETS = ("allow", "export", "publish", "recover", "set", "verify")
 
 
-def check_epsilon(key: str, epsilon: float, largest: float = MAX_EPSILON) -> None:
+def check_epsilon(epsilon: float, largest: float = MAX_EPSILON) -> None:
     """Refuse an ε that is not positive, finite and at most `largest`."""
     require(
         math.isfinite(epsilon) and epsilon > 0,
-        f"{key} = {epsilon} is no privacy level",
+        f"{{key}} = {epsilon} is no privacy level",
         cause="ε must be positive and finite",
-        remedy="start with 1.0; smaller protects more",
+        remedy=EPSILON_REMEDY,
     )
     require(
         epsilon <= largest,
-        f"{key} = {epsilon:g} protects nothing",
+        f"{{key}} = {epsilon:g} protects nothing",
         cause="a factor of e^ε beyond any meaning",
         remedy="start with 1.0; declare a dataset public if it needs no protection",
     )
 
 
 def _check_delta(delta: float) -> None:
-    """Refuse a δ that is no probability below 1."""
     require(
         0.0 <= delta < 1.0,
         f"{{key}} = {delta} is no privacy level",
@@ -54,10 +53,9 @@ def _check_delta(delta: float) -> None:
 
 
 DELTA_REMEDY = "choose one far below 1/(number of records), 1e-6 say"
-EPSILON_LIMITS = limited(
-    "start with 1.0; smaller protects more", schema={"exclusiveMinimum": 0.0, "maximum": MAX_CAP}
-)
-Epsilon = Annotated[float, EPSILON_LIMITS, checked(lambda epsilon: check_epsilon("{key}", epsilon))]
+EPSILON_REMEDY = "start with 1.0; smaller protects more"
+EPSILON_LIMITS = limited(EPSILON_REMEDY, schema={"exclusiveMinimum": 0.0, "maximum": MAX_CAP})
+Epsilon = Annotated[float, EPSILON_LIMITS, checked(check_epsilon)]
 Delta = Annotated[
     float, limited(DELTA_REMEDY, schema={"minimum": 0.0, "exclusiveMaximum": 1.0}), checked(_check_delta)
 ]
@@ -112,7 +110,7 @@ class BudgetSection(Section):
     """
 
     heading: ClassVar[str] = "budget"
-    epsilon: Annotated[float, EPSILON_LIMITS, checked(lambda epsilon: check_epsilon("{key}", epsilon, MAX_CAP))]
+    epsilon: Annotated[float, EPSILON_LIMITS, checked(lambda epsilon: check_epsilon(epsilon, MAX_CAP))]
     delta: Delta = 0.0
     editions: Annotated[
         int | None, limited("give the number of releases that the cap is planned for, at least 1", ge=1)
@@ -277,16 +275,12 @@ class EvaluationSection(Section):
 
     def check(self) -> None:
         """Refuse a threshold without a repair, groups without a column, one cost of two, a lone margin or score."""
-        require(
-            self.margin is None or self.against is not None,
-            "[evaluation] states a margin, and names no champion",
-            remedy='add against = "…", the model in use; or remove margin',
-        )
-        require(
-            self.score is None or self.against is not None,
-            "[evaluation] states a score, and names no champion to compare with",
-            remedy='add against = "…", the model in use; or remove score',
-        )
+        for name in ("margin", "score"):
+            require(
+                getattr(self, name) is None or self.against is not None,
+                f"[evaluation] states a {name}, and names no champion to compare with",
+                remedy=f'add against = "…", the model in use; or remove {name}',
+            )
         if self.threshold is not None:
             threshold_goal(self.threshold)
             require(

@@ -11,10 +11,9 @@ from dpbo_core.data.people import read_people, surplus_mask
 from dpbo_core.methods.problem import Problem, TrainingFacts
 from dpbo_core.models.scoring.in_memory import Objective
 from dpbo_core.privacy.sensitive import Sensitive
-from dpbo_core.study.data_files import PublicHeader, check_n_validation, left_out, training_table
+from dpbo_core.study.data_files import check_n_validation, check_person, left_out, training_table
 from dpbo_core.study.data_split import Halves, validation_table
 from dpbo_core.study.public_half import PublicHalf
-from dpbo_core.study.section import require
 
 
 class SensitiveHalves(Halves):
@@ -26,8 +25,7 @@ class SensitiveHalves(Halves):
         tables = section.tables()
         header, ignored = self._header().columns if tables is None else tables[0].columns, left_out(self.spec)
         columns = tuple(name for name in header if name not in ignored)
-        target, bounds = section.target_column, section.public_bounds
-        bias = self.spec.model.bias
+        target, bounds, bias = section.target_column, section.public_bounds, self.spec.model.bias
         declared = Preprocessing.public(columns, target, labels=facts.classes, bounds=bounds, bias=bias)
         declared = replace(declared, ignored=ignored)
         return PublicHalf(
@@ -43,16 +41,12 @@ class SensitiveHalves(Halves):
         if self.spec.data.training_file:
             self.check(self.public(problem))
 
-    def check(self, public: PublicHalf | PublicHeader) -> None:
+    def check(self, public: PublicHalf) -> None:
         """Refuse missing files, other columns than in training, or other numbers of records than stated."""
-        shown, person = self.spec.data.training_file, self.spec.privacy.person
+        shown = self.spec.data.training_file
         if shown:
             header = self._header()
-            require(
-                person is None or person in header.columns,
-                f"{shown} has no column {person!r} that says whose a record is",
-                remedy="write its name under privacy.person as the header has it",
-            )
+            check_person(self.spec, header.columns, shown_as=shown)
             data.check_record_count(header.n_records, self._facts.n_records, shown_as=shown, key="n_training")
         super().check(public)
 
@@ -76,13 +70,11 @@ class SensitiveHalves(Halves):
 
     @property
     def _facts(self) -> TrainingFacts:
-        """The stated size and classes of the training set."""
         facts = self.spec.data.facts
         if facts is None:
             raise TypeError("the training set is public")
         return facts
 
     def _header(self) -> data.Header:
-        """Return the header of the sensitive training file."""
         shown = self.spec.data.training_file
         return data.read_header(self.folder / shown, mode=SENSITIVE_FILE, shown_as=shown)

@@ -31,15 +31,7 @@ from dpbo_core.study.data_kinds import (
 )
 from dpbo_core.study.data_section import DataSection
 from dpbo_core.study.model import ModelSection, read_model
-from dpbo_core.study.section import (
-    TUPLE_VALIDATOR,
-    Name,
-    Section,
-    check_writable,
-    one_of,
-    refuse_unknown,
-    require,
-)
+from dpbo_core.study.section import TUPLE_VALIDATOR, Name, Section, check_writable, one_of, refuse_unknown, require
 from dpbo_core.study.sections import (
     AxisSection,
     BudgetSection,
@@ -137,7 +129,6 @@ class StudySpec(StudyHead):
         )
 
     def _require_lambda_axis(self) -> None:
-        """Refuse a linear model's [space] unless its only axis is `lambda`, with positive values."""
         require(
             set(self.space) == {"lambda"},
             f"[space] of a {self.model.estimator} model has the axes {', '.join(map(repr, self.space))}",
@@ -146,9 +137,8 @@ class StudySpec(StudyHead):
         )
         axis = self.space["lambda"]
         ends = axis.values or axis.ends or ()
-        ok = all(isinstance(end, int | float) and math.isfinite(end) and end > 0 for end in ends)
         require(
-            ok,
+            all(isinstance(end, int | float) and math.isfinite(end) and end > 0 for end in ends),
             f"λ would take a value that is not a positive number ({', '.join(map(str, ends))})",
             cause="regularisation must be strictly positive, or the training objective is not strongly convex",
             remedy="raise low above 0; 1e-4 is usual",
@@ -238,7 +228,6 @@ def candidates_of(spec: StudySpec) -> CandidateSet:
 
 
 def _axis(section: AxisSection) -> Axis:
-    """Return the axis that a section of [space] states: of its listed values, or else from low to high."""
     if section.ends is None:
         return Categorical(section.values or ())
     low, high = section.ends
@@ -313,11 +302,7 @@ def changed_study(shown: str) -> PolicyRefused:
 
 
 def _study_text(path: Path) -> str:
-    """Return the text of a study file; ValueError if it is large: long dotted keys take quadratic time to parse.
-
-    Raises:
-        ValueError: larger, or with a longer line, than anyone writes.
-    """
+    """Return the text of a study file; ValueError if it is large: long dotted keys take quadratic time to parse."""
     with path.open("rb") as file:
         raw = file.read(LARGEST_STUDY + 1)
     if len(raw) > LARGEST_STUDY or max(map(len, raw.splitlines()), default=0) > LONGEST_LINE:

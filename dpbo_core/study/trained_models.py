@@ -1,9 +1,9 @@
 """Public models that are trained before the charge: where they are kept, and which of them are tried out."""
 
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -19,21 +19,18 @@ if TYPE_CHECKING:
 
 
 class TrainedModels:
-    """A cache of models by point, pickled before they score a record.
+    """A cache of models by point, of `limit` bytes at most, pickled before they score a record.
 
     Each `get` unpickles a fresh copy, so that nothing which a model stores while it scores is kept. Which models
     are kept depends on the order of trainings and on sizes, all public; beyond the limit a model is trained again.
     """
 
     def __init__(self, limit: int = int(CACHE_GIGABYTES * 1e9)) -> None:
-        """Make an empty cache of pickled models, of at most `limit` bytes together."""
         self._pickled: dict[str, bytes] = {}
         self._left = limit
 
     def keep(self, name: str, model: "Model") -> None:
-        """Cache a model by its point's `name`, if pickle can and it fits; it must not have scored sensitive
-        records.
-        """
+        """Cache a model, if pickle can and it fits, by its point's `name`; it has scored no sensitive record."""
         if name in self._pickled:
             return
         with suppress(Exception):  # whatever a foreign estimator raises: it is trained again
@@ -72,7 +69,9 @@ def to_try_out(method: Method, problem: Problem) -> tuple[int, ...]:
         return indices[:1]
     first: dict[str, int] = {}
     for index in indices:
-        first.setdefault(_structure(problem.candidates.points[index]), index)
+        point = problem.candidates.points[index].items()
+        kinds = [(name, type(v).__name__ if type(v) in (int, float) else content_key(v)) for name, v in point]
+        first.setdefault(repr(kinds), index)
     return _spread(tuple(first.values()))
 
 
@@ -108,15 +107,7 @@ def _may_be_trained(method: Method, problem: Problem) -> tuple[int, ...]:
     return tuple(dict.fromkeys(method.fixed_path(problem))) or tuple(range(len(problem.candidates)))
 
 
-def _structure(point: Mapping[str, Any]) -> str:
-    """Return the key of a point's structure: of a number its type alone."""
-    return repr(
-        [(name, type(v).__name__ if type(v) in (int, float) else content_key(v)) for name, v in point.items()]
-    )
-
-
 def _spread(indices: Sequence[int]) -> tuple[int, ...]:
-    """Return the indices, or `MAX_CHECKED` evenly spread ones if there are more."""
     if len(indices) <= MAX_CHECKED:
         return tuple(indices)
     return tuple(indices[int(place)] for place in np.linspace(0, len(indices) - 1, MAX_CHECKED))

@@ -15,7 +15,6 @@ from typing import ClassVar
 
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid, no_budget
 from dpbo_core.ledger.accounting.admission import admit_first
-from dpbo_core.ledger.charge import WarmStart
 from dpbo_core.ledger.ledger import PrivacyLedger
 from dpbo_core.ledger.reservation import MARKS_OPENING
 from dpbo_core.mechanisms.noise import NoiseSource
@@ -33,7 +32,6 @@ from dpbo_core.study.precomputed import (
     Chunks,
     Precomputed,
     chunks,
-    publishing,
     remembering,
     retrained_each_step,
     trained_first,
@@ -52,12 +50,7 @@ OnStep = Callable[[int, Released | None], None]
 
 @dataclass(frozen=True)
 class ReplayedStudy:
-    """A study that had been released before: nothing is drawn and nothing is spent.
-
-    Attributes:
-        release: as it was recorded.
-        public: the half that anyone may see.
-    """
+    """A study that had been released before: nothing is drawn and nothing is spent."""
 
     release: Release
     public: PublicHalf
@@ -140,14 +133,9 @@ class StudyRun(Opaque):
         return f"{line}, [search] one_pass = true trains all {N:,} candidates and reads {-(-N // together)} times"
 
     def step(self, n_steps: int = 1) -> Released | None:
-        """Make the next `n_steps` search steps: what the last one released, already recorded; None if nothing.
-
-        Raises:
-            Sealed: something failed; nothing of it is told. StudyInvalid: a public training failed.
-        """
+        """Make the next `n_steps` search steps: what the last one released, already recorded; None if nothing."""
 
         def stepped() -> Released | None:
-            """Make the steps: what the last one released, None if nothing."""
             released = None
             for _ in range(n_steps):
                 released = self._search.step(self._objective, self._charge.noise)
@@ -156,9 +144,7 @@ class StudyRun(Opaque):
         return sealed(stepped, message=self._message)
 
     def run(self, on_step: OnStep | None = None) -> StudyResult:
-        """Make every step and the release of a study already charged; `on_step`, if given, gets each step's number
-        from 1 and what it released, or None.
-        """
+        """Make every step and the release; `on_step` gets each step's number from 1 and what it released."""
         for step in range(1, self.n_steps + 1):
             released = self.step()
             if on_step is not None:
@@ -183,11 +169,9 @@ class StudyRun(Opaque):
 
     @property
     def _message(self) -> Message | None:
-        """A function from a step's error to the error that may be shown; None if no error may be shown.
+        """A function from a step's error to the error that may be shown; None if the path of candidates is private.
 
-        None may be if the path of candidates is private. An estimator off the allowlist may have put records that
-        it
-        scored into its message: then the message is replaced by one of ours.
+        An estimator off the allowlist may have put records that it scored into its message: then it is one of ours.
         """
         if not self._run.method.public_path:
             return None
@@ -195,13 +179,10 @@ class StudyRun(Opaque):
 
 
 def check_first(study: ResolvedStudy, ledger: PrivacyLedger | None, folder: str | Path = ".") -> None:
-    """Refuse a study, before any training, if its settings, its files' headers, its assumptions or its budget rule
-    it out.
+    """Refuse, before any training, a study that its settings, headers, assumptions or budget rule out.
 
     The budget is not checked for a study whose name and edition were charged before. Without a ledger the study's
     own [budget] is the cap.
-
-    Raises: as `open_study`; nothing was charged.
     """
     spec, plan, problem = study.spec, study.plan, study.problem
     check_search(study)
@@ -217,9 +198,9 @@ def check_first(study: ResolvedStudy, ledger: PrivacyLedger | None, folder: str 
     )
     if ledger is not None and ledger.accounts(spec.privacy.dataset):
         ledger.check_room(query)  # first: no acceptance by the study helps where the open cap has none
-        check_accepted(spec, plan, problem.unlisted)
+        check_accepted(spec.accepts, plan, problem.unlisted)
         return
-    check_accepted(spec, plan, problem.unlisted)
+    check_accepted(spec.accepts, plan, problem.unlisted)
     if ledger is not None:
         ledger.check_room(query)
     elif cap is None:
@@ -238,11 +219,8 @@ def check_search(study: ResolvedStudy) -> None:
 class ReadyStudy(Opaque):
     """A study whose public work is done, and of which nothing is charged: its price is known, its search begun.
 
-    Attributes:
-        run: the study, and who asks for it; with the choices of its charge where it was charged before.
-        public: its public half, by whose trainer whatever is released is trained.
-        query: what is to be charged.
-        charged_before: whether the ledger has its charge already, so that charging it again costs nothing.
+    `run` has the choices of its charge where it was `charged_before`, and charging it again costs nothing; by the
+    trainer of its `public` half whatever is released is trained.
     """
 
     __slots__ = ("_problem", "_published", "_search", "charged_before", "public", "query", "run")
@@ -262,14 +240,9 @@ class ReadyStudy(Opaque):
         self._problem, self._search, self._published = problem, search, published
 
     def charge(self, *follow_ups: PrivateQuery, context: QueryContext | None = None) -> StudyRun:
-        """Charge the study and open its records: a study ready for its steps.
+        """Charge the study, together with its `follow_ups`, and open its records: ready for its steps.
 
-        Args:
-            follow_ups: what will be asked of the same records afterwards: charged together, or nothing is.
-            context: who asks, as the run's own says where None.
-
-        Raises:
-            BudgetRefused, AssumptionNotAccepted: nothing was charged.
+        `context`: who asks, as the run's own says where None.
         """
         run, problem, search, query = self.run, self._problem, self._search, self.query
         context = context or run.context
@@ -290,15 +263,7 @@ class ReadyStudy(Opaque):
 
 
 def ready_study(run: Run, *, precomputed: Precomputed | None = None) -> ReadyStudy | ReplayedStudy:
-    """Do a study's public work: a study ready to be charged. If its release is recorded, that is repeated.
-
-    Args:
-        run: the study, and who asks for it.
-        precomputed: public work that was done elsewhere.
-
-    Raises:
-        StudyInvalid, AssumptionNotAccepted: the study cannot run; nothing is charged here.
-    """
+    """Do a study's public work, but what is `precomputed`: ready to be charged. A recorded release is repeated."""
     spec, public, key = run.spec, run.public, run.key
     release = replay(key, run.context)
     if release is not None:
@@ -307,9 +272,10 @@ def ready_study(run: Run, *, precomputed: Precomputed | None = None) -> ReadyStu
     if reserved is not None:  # what was charged goes on as it began
         warm_start, run = run.ledger.warm_start(key.fingerprint), run.as_charged(reserved)
     else:
-        warm_start = _new_warm_start(run)
+        check_search(run.study)
+        warm_start = editions_to_learn_from(spec, run.ledger) if learns(spec, run.method, run.context) else None
     method, plan = run.method, run.plan
-    check_accepted(spec, plan, public.problem.unlisted)
+    check_accepted(spec.accepts, plan, public.problem.unlisted)
     check_step_times(plan, seen=run.context.steps_seen)
     done = precomputed or Precomputed(trained=TrainedModels(memory_limit(spec)))
     problem = replace(remembering(public.problem, done), advice=run.study.why)
@@ -322,7 +288,8 @@ def ready_study(run: Run, *, precomputed: Precomputed | None = None) -> ReadyStu
     draws = method.draws(problem)
     problem = replace(problem, earlier=earlier_editions(problem, warm_start, run.ledger))
     search = method.start(problem, plan)
-    published = replace(public, problem=publishing(public.problem, done.trained))
+    # whose trainer takes models that scored no sensitive record, or trains again, so that they may be published
+    published = replace(public, problem=remembering(public.problem, Precomputed(trained=done.trained)))
     query = PrivateQuery(
         key,
         plan,
@@ -338,9 +305,7 @@ def ready_study(run: Run, *, precomputed: Precomputed | None = None) -> ReadyStu
 
 
 def open_study(run: Run, *, precomputed: Precomputed | None = None) -> StudyRun | ReplayedStudy:
-    """Do a study's public work and charge it: ready for its steps. If its release is recorded, nothing is charged.
-
-    Args: as `ready_study`.
+    """Do a study's public work, but what is `precomputed`, and charge it: ready for its steps, or released before.
 
     Raises:
         StudyInvalid, BudgetRefused, AssumptionNotAccepted: nothing was charged.
@@ -390,13 +355,6 @@ def run_study(
     """
     alone = study.replace(evaluation=None)
     return open_study(Run.of(alone, QueryContext(ledger, folder, source or OS_NOISE))).run(on_step)
-
-
-def _new_warm_start(run: Run) -> WarmStart | None:
-    """Return the earlier releases that a new study begins with; None if it does not learn. Checks its settings."""
-    spec, method = run.spec, run.method
-    check_search(run.study)
-    return editions_to_learn_from(spec, run.ledger) if learns(spec, method, run.context) else None
 
 
 def _training_refused(error: BaseException) -> StudyInvalid | None:

@@ -83,7 +83,7 @@ def open_objective(
     public = split.public(problem)
     submitted = tuple(name for name in SUBMISSION_ASSUMPTIONS if name in spec.accepts)
     price = ObjectivePrice(public.problem, section.scores, section.choice_share, submitted)
-    check_accepted(spec, price.plan(), public.problem.unlisted)
+    check_accepted(spec.accepts, price.plan(), public.problem.unlisted)
     split.check(public)
     of_files = messages(StudyInvalid) if isinstance(split, FileSplit) else None
     key = _key(spec, section, public.fingerprint)

@@ -319,7 +319,7 @@ class PrivateTrials:
             evidence=EVIDENCE,
         )
         plan, draws = plan_of(price, guarantee)
-        check_accepted(self, plan, "")
+        check_accepted(self.accepts, plan, "")
         query = PrivateQuery(key, plan, sources, self._cap(), draws=draws, useless=_useless(price))
         facts = self._facts(price, assumptions)
 

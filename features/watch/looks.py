@@ -103,7 +103,7 @@ def open_look(
     if look is not None:
         return look
     check_going_on(name, history)
-    check_accepted(study, watch.price, watch.public.problem.unlisted)
+    check_accepted(study.accepts, watch.price, watch.public.problem.unlisted)
     before = tables_read(context.ledger, watch.key.fingerprint)
     table = todays_table(study, context.folder, watch.public, section, watch.terms, before)
     if table.n < watch.terms.least_records:

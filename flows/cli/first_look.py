@@ -1,26 +1,29 @@
 """What a study's own words and its files' headers refuse, answered before a library but NumPy is imported.
 
-The command checks all of it again. Headers are read only where no ledger is, which may say that a file named as
-public is sensitive. A missing file is answered beside a ledger too, unless that has the study: a release that is
-recorded is shown again without its files.
+The command checks all of it again. A missing file is answered first, before NumPy and what reads a study, and
+beside a ledger too, unless that has the study: a release that is recorded is shown again without its files.
+Headers are read only where no ledger is, which may say that a file named as public is sensitive.
 """
 
 import os
+import tomllib
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dpbo_core.data.addresses import format_of, parse_place
+from dpbo_core.data.addresses import format_of, is_address
 from dpbo_core.data.header import missing_file_error
 from dpbo_core.errors import BudgetRefused, StudyInvalid, no_budget
-from dpbo_core.study import StudySpec
-from dpbo_core.study.sections import no_epsilon
-from dpbo_core.study.spec import feature_sections, read_study, space_of, study_tables
+
+if TYPE_CHECKING:
+    from dpbo_core.study import StudySpec
 
 STUDY_COMMANDS = ("tune", "plan", "evaluate", "watch", "serve")
+MAX_BYTES = 2**13  # of a study that is read here first: parsing takes time quadratic in the length of a line
 
 
-def look(words: Sequence[str]) -> StudySpec | None:
+def look(words: Sequence[str]) -> "StudySpec | None":
     """Return the study that a command's `words` name, read; None if there is none, or if the command must say why.
 
     Its text is checked, and its files' headers if there is no ledger yet.
@@ -36,13 +39,19 @@ def look(words: Sequence[str]) -> StudySpec | None:
         return None
 
 
-def _look(words: Sequence[str]) -> StudySpec | None:
+def _look(words: Sequence[str]) -> "StudySpec | None":
     verb = next((word for word in words if not word.startswith("-")), "")
     path = next((Path(word) for word in words if word.endswith(".toml")), None)
     if list(words) == ["tune"]:
         raise no_study()
     if verb not in STUDY_COMMANDS or path is None or not all(word.isprintable() for word in words):
         return None
+    reads_files = verb in ("plan", "tune") and not any(name.startswith("DPBO_") for name in os.environ)
+    if reads_files:
+        _check_files_exist(path, verb)
+    from dpbo_core.study.sections import no_epsilon
+    from dpbo_core.study.spec import feature_sections, read_study, space_of, study_tables
+
     if feature_sections(study_tables(path)):
         return None
     study = read_study(path)
@@ -50,48 +59,51 @@ def _look(words: Sequence[str]) -> StudySpec | None:
     stated = study.asks_for_evaluation
     if verb == "evaluate" and not stated and not any(word.startswith("--epsilon") for word in words):
         raise no_epsilon()
-    if verb in ("plan", "tune") and not any(name.startswith("DPBO_") for name in os.environ):
-        if not Path("mlruns").exists():
-            _look_at_files(study, path.parent, verb)
-        elif verb == "plan" or not _is_charged(study):
-            _check_files(study, path.parent, verb)
+    if reads_files and not Path("mlruns").exists():
+        _look_at_files(study, path.parent, verb)
     return study
 
 
-def _look_at_files(study: StudySpec, folder: Path, verb: str) -> None:
-    """Refuse a study whose headers do not fit: the public file's for a plan; for a tune both, and it needs
-    a cap.
-    """
-    if _check_files(study, folder, verb):
-        from dpbo_core.study.data_files import check_validation, public_header
-
-        columns = public_header(study, folder).columns
-        if verb == "tune":
-            check_validation(study, folder, columns)
-    if verb == "tune" and study.budget is None:
-        raise no_budget(study.privacy.dataset)
-
-
-def _check_files(study: StudySpec, folder: Path, verb: str) -> bool:
-    """Refuse a study whose files are missing; returns whether it names any that do not change by date."""
-    section = study.data.divided
-    if section is None or "{" in section.training + section.validation:
-        return False
-    for name in (section.training,) if verb == "plan" else (section.training, section.validation):
-        place = parse_place(folder, name)
-        if isinstance(place, Path) and format_of(place) is not None and not place.exists():
-            raise missing_file_error(name)
-    return True
+def _check_files_exist(path: Path, verb: str) -> None:
+    """Refuse a study whose files do not exist, unless its files change by date or it may be charged already."""
+    if not path.is_file() or path.stat().st_size > MAX_BYTES:
+        return  # what is wrong with it is said when it is read
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        name, files = tables["study"]["name"], [tables["data"][key] for key in ("training", "validation")]
+        dated = "{" in "".join(files)
+    except Exception:  # noqa: BLE001  a study of another kind, or wrong
+        return
+    if dated or (verb == "tune" and Path("mlruns").exists() and _is_charged(name)):
+        return
+    for file in files[:1] if verb == "plan" else files:
+        if not is_address(file) and format_of(file) is not None and not (path.parent / file).exists():
+            raise missing_file_error(file)
 
 
-def _is_charged(study: StudySpec) -> bool:
+def _is_charged(study: str) -> bool:
     """Return whether this folder's ledger has a charge of the study's name, read without SQLAlchemy."""
     import sqlite3
 
     ledger = sqlite3.connect(f"{Path('mlruns/ledger.db').absolute().as_uri()}?mode=ro", uri=True)
     with closing(ledger):
-        charges = ledger.execute("SELECT COUNT(*) FROM reservations WHERE study = ?", (study.name,))
+        charges = ledger.execute("SELECT COUNT(*) FROM reservations WHERE study = ?", (study,))
         return bool(charges.fetchone()[0])
+
+
+def _look_at_files(study: "StudySpec", folder: Path, verb: str) -> None:
+    """Refuse a study whose headers do not fit: the public file's for a plan; for a tune both, and it needs
+    a cap.
+    """
+    section = study.data.divided
+    if section is not None and "{" not in section.training + section.validation:
+        from dpbo_core.study.data_files import check_validation, public_columns
+
+        columns = public_columns(study, folder)
+        if verb == "tune":
+            check_validation(study, folder, columns)
+    if verb == "tune" and study.budget is None:
+        raise no_budget(study.privacy.dataset)
 
 
 def no_study() -> StudyInvalid:

@@ -7,8 +7,9 @@ import ctypes
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ WARM_MODULES = (
     "dpbo.flows.tune", "mlflow.tracking", "mlflow.store.tracking.sqlalchemy_store", "opendp.measurements",
     "mlflow.pyfunc", "pandas", "matplotlib.figure", "matplotlib.backends.backend_agg",
 )  # fmt: skip
+# what saves a model of scikit-learn; at its import it looks in every loaded module for each function of SciPy's
+SKLEARN_MODULES = ("skops.io",)
 
 
 def is_there(url: str) -> bool:
@@ -100,12 +103,15 @@ def own_output() -> Iterator[None]:
 
 
 @contextmanager
-def flows_here(name: str) -> Iterator[None]:
+def flows_here(name: str, needed: Sequence[str] = ()) -> Iterator[None]:
     """Return a context in which flows run as the data's owner's: on a Prefect server, or with --direct without one.
 
-    Standard output is dropped. `name` is the study's, for the line that says what is started.
+    Standard output is dropped. `name` is the study's, for the line that says what is started. The modules `needed`
+    are imported before Prefect's.
     """
     if without_prefect():
+        for module in needed:
+            import_module(module)
         announce_stage(name, "running without Prefect")
         os.umask(OWNER_UMASK)
         with own_output(), acting_as_owner():
@@ -113,7 +119,7 @@ def flows_here(name: str) -> Iterator[None]:
     else:
         announce_stage(name, "starting Prefect and MLflow")
         _prepare_stores()
-        with own_output(), run_server(WARM_MODULES), disable_heartbeat(), acting_as_owner():
+        with own_output(), run_server((*needed, *WARM_MODULES)), disable_heartbeat(), acting_as_owner():
             yield
 
 

@@ -18,6 +18,7 @@ from dpbo.flows.cli.release_screen import (
     view_hint,
 )
 from dpbo.flows.cli.running import (
+    SKLEARN_MODULES,
     account_after,
     flows_here,
     mlflow_lookup,
@@ -132,7 +133,7 @@ def run(
             confirm(price)
         run = run.under(replace(context, if_useless=agreed))
     try:
-        with flows_here(study.name):
+        with flows_here(study.name, SKLEARN_MODULES if study.model.estimator.startswith("sklearn.") else ()):
             from dpbo.flows.tune import tune_run
 
             tuned = tune_run(run, register=register)

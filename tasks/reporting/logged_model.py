@@ -36,11 +36,13 @@ MAX_DATASET_NAME = 500  # characters that MLflow takes
 CHAMPION_ALIAS, NEWEST_ALIAS = "champion", "newest"  # of the version in use, and of the one registered last
 CHAMPION_TAG, FIRST_CHAMPION = "dpbo.champion", "the first one"
 MODELS_NOTE = (
-    "**champion**, version {champion}, is in use.{newer} Scores whose intervals overlap may differ by noise alone."
+    "**champion**, version {champion}, is in use.{newer} Scores alone do not decide: one interval in ten misses "
+    "the true score, and where two overlap noise may be all that differs."
 )
 NEWER_NOTE = (
-    " **newest** is version {newest}, which no comparison has found better. This compares them, and makes it the "
-    "champion if it is: `dpbo evaluate STUDY.toml --against models:/{name}@champion --register`."
+    " **newest** is version {newest}, which stays out of use until a comparison finds it better. This compares "
+    "them at the ε of `[evaluation]`, and makes it the champion if it is better: "
+    "`dpbo evaluate STUDY.toml --against models:/{name}@champion --register`."
 )
 REFUSED_TAG = "dpbo.final_model"  # why a run has no model, where it should have one
 
@@ -253,8 +255,10 @@ def _score_in_words(release: Release) -> str:
     metric = displayed_metric(release)
     if metric is None:
         return ""
-    ends = f", {interval(metric.interval).replace(' to ', '–')}" if metric.interval else ""  # as wide as a column
-    return f"{metric.name} {score(metric.value)}{ends}; "
+    ends = (
+        f" ({interval(metric.interval).replace(' to ', '–')})" if metric.interval else ""
+    )  # a column cuts the rest
+    return f"{score(metric.value)}{ends} {metric.name}; "
 
 
 def fetch_model(address: str, tracking_uri: str, folder: Path) -> Path:

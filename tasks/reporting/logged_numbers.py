@@ -119,6 +119,8 @@ def params(release: Release) -> list[Any]:
         "method": release.method,
         **({} if metric is None else {"metric": metric.name}),
     }
+    if metric is not None:
+        own.setdefault(score_key(metric.name), metric.value)  # beside the rest where runs are compared
     if metric is not None and metric.interval is not None:
         own["interval"] = interval(metric.interval).replace(" to ", "–")  # as wide as MLflow's columns
     chosen = {

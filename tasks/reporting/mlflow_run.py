@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from dpbo_core.report.repair import Repair
 
 COLUMNS = ("edition", "epsilon", "interval")  # of an experiment's runs, beside the score and the choice
+NO_ASSUMPTION = "only that public files are public"  # the tag of a guarantee that rests on nothing else
 MAX_PARAMETERS_PER_REQUEST = 100  # parameters that MLflow takes in one request
 MODEL_CODE = """\
 ```python
@@ -105,14 +106,9 @@ def _logged(
     runs = _runs(store, experiment, release)
     run_id = runs[0].info.run_id if runs else _start(store, experiment, release)
     if not is_report(release):
-        shown = (*(name for name, *_ in score_rows(release)[:1]), BUDGET_METRICS[1])
-        columns = [f"metrics.`{key}`" for key in shown] + [f"params.`{key}`" for key in COLUMNS]
-        chosen = [
-            f"params.`{param.key}`"
-            for param in params(release)
-            if param.key in release.value.get("hyperparameters", {})
-        ]
-        store.show_editions(experiment, columns + chosen)
+        scores = [name for name, *_ in score_rows(release)[:1]]
+        chosen = [param.key for param in params(release) if param.key in release.value.get("hyperparameters", {})]
+        store.show_editions(experiment, [*scores, BUDGET_METRICS[1]], [*COLUMNS, *chosen])
     if not runs or runs[0].info.status != "FINISHED":
         store.client.log_batch(run_id, metrics=metrics(release, account))
         store.client.log_batch(run_id, params=params(release)[:MAX_PARAMETERS_PER_REQUEST])
@@ -218,7 +214,7 @@ def _start(store: Store, experiment: str, release: Release) -> str:
         "dpbo.dataset": release.dataset,
         "dpbo.unit": guarantee.unit.value,
         "dpbo.evidence": guarantee.evidence.standing.value,
-        "dpbo.assumptions": ", ".join(guarantee.assumptions) or "none",
+        "dpbo.assumptions": ", ".join(guarantee.assumptions) or NO_ASSUMPTION,
         "dpbo.noise": release.noise,
     }
     name = (

@@ -87,13 +87,13 @@ COMPARISON_CHARTS = {  # in the words of MLflow's page; its bars and lines would
     "runListHidden": True,
     "isAccordionReordered": True,
     "compareRunSections": [
-        {"uuid": section, "name": name, "columns": 1, "cardHeight": 480, "display": shown, **GENERATED}
+        {"uuid": section, "name": name, "columns": 1, "cardHeight": 360, "display": shown, **GENERATED}
         for section, name, shown in SECTIONS
     ],
     "compareRunCharts": [
         {"type": "DIFFERENCE", "uuid": f"{SIDE_BY_SIDE}-all", "metricSectionId": SIDE_BY_SIDE,
          "chartName": "What differs; one interval in ten misses the true score",
-         "compareGroups": ["Parameters", "Model metrics"], "runsCountToCompare": 10,
+         "compareGroups": ["Parameters"], "runsCountToCompare": 10,
          "baselineColumnUuid": "", "showChangeFromBaseline": False, "showDifferencesOnly": True, **GENERATED}
     ],
 }  # fmt: skip
@@ -148,11 +148,12 @@ class Store:
                 self.client.set_experiment_tag(identity, tag, text)
         return identity
 
-    def show_editions(self, experiment: str, columns: list[str]) -> None:
-        """Save the view of an experiment's editions: a list with `columns`, as MLflow names them, and charts.
+    def show_editions(self, experiment: str, metrics: list[str], params: list[str]) -> None:
+        """Save the view of an experiment's editions: a list of `metrics` and `params`, and charts.
 
         MLflow shares a view by such a tag, and opens it by its key: `EDITIONS_PAGE`, `COMPARISON_PAGE`.
         """
+        columns = [f"metrics.`{key}`" for key in metrics] + [f"params.`{key}`" for key in params]
         order = {"orderByKey": "metrics.`budget/left`", "orderByAsc": True}  # by date MLflow folds a study's runs
         columns_shown = {"selectedColumns": columns, "searchFilter": "tags.`dpbo.kind` = 'edition'"}
         view = json.dumps(columns_shown | order | COMPARISON_CHARTS, ensure_ascii=False)

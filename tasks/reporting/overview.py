@@ -10,9 +10,11 @@
 | What did it cost? | ε of the newest edition with its report, and of all |
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from dpbo.tasks.reporting.document import NO_NUMBER, Document, Fact, Table, end, interval, number, score
@@ -285,7 +287,8 @@ def _ship(newest: Release | None, alarms: Sequence[str]) -> tuple[str, str]:
     if COMPARED in newest.value:
         difference = newest.value[COMPARED]
         than = " whether it is better" * (word == UNSURE)
-        beside = f"{word}{than} than the model in use on {newest.released_at[:10]}"
+        stays = ", which stays in use" * (word == UNSURE)
+        beside = f"{word}{than} than the model in use on {newest.released_at[:10]}{stays}"
         ends = "" if difference["interval"] is None else f" ({interval(difference['interval'])})"
         numbers = f": by {difference['value']:.4f}{ends} in {newest.facts['score']}"
     else:
@@ -301,11 +304,15 @@ def _next_step(newest: Release | None, ship: str, alarms: Sequence[str]) -> str:
 
 def _cost(entries: Sequence[Entry], edition: str) -> str:
     paid = [entry for entry in entries if not entry.taken_over]
-    own = [entry.epsilon for entry in paid if entry.edition == edition]
-    newest = "∞" if None in own else " + ".join(f"{epsilon:g}" for epsilon in own if epsilon is not None)
+    own: dict[str, list[float]] = {}
+    for entry in paid:
+        if entry.edition == edition:
+            own.setdefault(entry.method, []).append(math.inf if entry.epsilon is None else entry.epsilon)
+    total = math.fsum(chain.from_iterable(own.values()))
+    parts = ", ".join(f"{method} {' + '.join(f'{one:g}' for one in prices)}" for method, prices in own.items())
+    each = f" ({parts})" if len(own) > 1 else ""
     charges = f"{len(paid):,} charge{'s' * (len(paid) != 1)}"
-    reports = ", with its reports" * (len(own) > 1)
-    return f"ε {newest} for edition {edition}{reports}; {charges} so far"
+    return f"ε {'∞' if math.isinf(total) else f'{total:g}'} for edition {edition}{each}; {charges} so far"
 
 
 def _choice(release: Release) -> str:

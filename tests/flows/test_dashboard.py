@@ -178,7 +178,7 @@ def test_a_run_opens_with_the_certificate_in_short(shown):
     assert f"{release.guarantee.in_words()} {guess(release)}" in text
     spent = f"ε {run.data.metrics['budget/spent']:.4g} of 3 spent"
     assert f"{spent}, " in text
-    assert "all draws together cost less than the ε stated (1 so far), at δ = 1e-05" in text
+    assert "all draws together cost less than the ε stated (1 so far), at the cap's δ = 1e-05" in text
     assert f'load_model("runs:/{run.info.run_id}/model")' in text
     assert f'href="get-artifact?path=release.html&amp;run_uuid={run.info.run_id}"' in note
     assert f'src="get-artifact?path=plots%2Ftrajectory.png&amp;run_uuid={run.info.run_id}"' in note

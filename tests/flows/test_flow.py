@@ -154,9 +154,9 @@ def test_each_step_is_a_task_and_mlflow_shows_the_release(here, tables, kind, mo
     assert run.name == f"trial · 1: {outcome_of(account, tuned.result.release)}"
     assert set(run.tags) == {"dataset: people", f"method: {kind}", f"folder: {here.name}"}
     assert run.state.message == one_line(tuned.result)
-    assert re.fullmatch(r"(\w+ -?[\d.e+-]+|no score), ε [\d.]+ \([\d.]+ left\)", run.name.partition(": ")[2]), (
-        run.name
-    )
+    assert re.fullmatch(
+        r"(\w+ -?[\d.e+-]+( \(-?[\d.]+–[\d.]+\))?|no score), ε [\d.]+ \([\d.]+ left\)", run.name.partition(": ")[2]
+    ), run.name
     assert not [line for line in logs(run) if line.startswith(("Finished in state", "Created", "Beginning task"))]
     names = sorted(stem(task.name) for task in task_runs(run))
     study = resolve(StudySpec.from_dict(with_method(tables, kind)))

@@ -99,7 +99,7 @@ def test_the_page_answers_six_questions_from_the_ledger_alone(dpbo, months, here
     assert told["nothing yet"]["approved"].startswith(unnamed)
     assert (study["ship"], study["why"].partition(":")[0]) == (FIRST, f"{BETTER_TEXT}; {NOT_COMPARED}")
     assert study["next_step"] == COMPARE_HINT
-    assert study["cost"] == "ε 1 + 0.5 for edition 2026-05, with its reports; 5 charges so far"
+    assert study["cost"] == "ε 1.5 for edition 2026-05 (private_grid 1, evaluation 0.5); 5 charges so far"
     assert told["nothing yet"]["studies"] == []
     assert "Dataset nothing yet" in page.text
     assert page.pictures == 3 + 2  # a bar for each dataset, a trend for each study

@@ -161,13 +161,13 @@ def test_a_reports_table_adds_up_to_the_last_record(world, tables, here, pool, e
     )
     parts = list_parts(here / "parts")
     table = data_split.validation_table(whole.data, here)
-    one = counting.count(counter, table).expose()
+    one = counter.histogram(table)
     assert one.sum() == 500
     for where in (None, pool):
-        assert (one == counting.count_parts(counter, parts, 500, where).expose()).all()
+        assert (one == counter.of_parts(parts, 500, where)).all()
     assert counting.PartCounter(counter).n_numbers == len(one)  # an answer is as wide whatever is in it
     with pytest.raises(Sealed):
-        counting.count_parts(counter, parts, 499, pool)
+        counter.of_parts(parts, 499, pool)
     V = pd.read_parquet(here / "validation.parquet")
     people = [str(i % 90) for i in range(500)]
     in_parts(V.assign(who=people), here)

@@ -3,6 +3,7 @@
 import os
 import signal
 from dataclasses import dataclass
+from functools import partial
 
 import sqlalchemy as sa
 
@@ -30,8 +31,8 @@ class Tally:
         return self.lost_or_double == self.ran_unpaid_or_again == self.wrong_totals == 0
 
 
-def killed_at(statement, name, url, ran):
-    """Enter a named spend in a child that is killed just before its n-th statement; True if it lived to the end."""
+def killed_at(statement, work):
+    """Do `work` in a child that is killed just before its n-th statement; True if it lived to the end."""
     child = os.fork()
     if child == 0:
         seen = []
@@ -44,11 +45,16 @@ def killed_at(statement, name, url, ran):
         sa.event.listen(sa.Engine, "before_cursor_execute", count)
         sa.event.listen(sa.Engine, "commit", count)
         try:
-            with Budget("clinic", url).spending(epsilon=0.01, what="counts", name=name):
-                ran.write_text(ran.read_text() + f"{name}\n")
+            work()
         finally:
             os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def enter(name, url, ran):
+    """Enter the block of a named spend, which notes that it ran."""
+    with Budget("clinic", url).spending(epsilon=0.01, what="counts", name=name):
+        ran.write_text(ran.read_text() + f"{name}\n")
 
 
 def asked_again(name, url):
@@ -73,7 +79,7 @@ def campaign(url, ran, *, stride=1, rounds=1, kills=0):
     while finished < rounds or tally.kills < kills:
         statement += stride
         name = f"kill-{finished}-{statement}"
-        if killed_at(statement, name, url, ran):
+        if killed_at(statement, partial(enter, name, url, ran)):
             statement, finished = 0, finished + 1
         else:
             tally.kills += 1

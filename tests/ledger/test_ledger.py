@@ -82,9 +82,9 @@ def of_file(url):
     return capped(url)
 
 
-def capped(url):
+def capped(url, epsilon=1.0, delta=1e-6):
     book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
+    book.set_budget(PrivacyBudget.of("d", epsilon=epsilon, delta=delta))
     return book
 
 
@@ -226,8 +226,7 @@ def test_rows_are_only_ever_added(ledger, ledger_url):
 
 def test_the_files_are_their_owners(here):
     path = here / "new" / "ledger.db"
-    book = PrivacyLedger(f"sqlite:///{path}")
-    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
+    book = capped(f"sqlite:///{path}")
     with sa.create_engine(f"sqlite:///{path}").connect() as held:  # so that -wal and -shm stay
         held.exec_driver_sql("SELECT * FROM ledger").fetchall()
         book.reserve(Charge(key(), plan()), noise=SYSTEM)
@@ -368,8 +367,7 @@ def test_a_forked_process_does_not_use_its_parents_connection(ledger):
 
 def test_a_connection_lost_between_steps_is_replaced(postgresql, here):
     url = new_database(postgresql)
-    book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
+    book = capped(url)
     sql(
         url,
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
@@ -383,8 +381,7 @@ def test_a_connection_lost_between_steps_is_replaced(postgresql, here):
 def test_a_writer_waits_on_while_others_commit(here, monkeypatch, others_commit):
     """SQLite lets writers in by chance: of thirty at once some were turned away though each had its turn."""
     monkeypatch.setattr("dpbo_core.ledger.address.BUSY_TIMEOUT_S", 0.3)
-    book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
-    book.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=1e-6))
+    book = capped(f"sqlite:///{here / 'ledger.db'}", 5.0)
     waiting = threading.Event()
 
     def occupy():

@@ -3,14 +3,14 @@
 import json
 import os
 import shutil
-import signal
 import stat
 from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
 from conftest import new_database
-from test_ledger import GUARANTEE, SYSTEM, key, lift, plan, sql
+from spend_kills import killed_at
+from test_ledger import GUARANTEE, SYSTEM, capped, key, lift, plan, sql
 from used_ledgers import DATABASES, UsedLedger, generation_of, on_each
 from worlds import asked_until_it_answers
 
@@ -40,8 +40,7 @@ def spend(book, name, epsilon=0.1, dataset="d"):
 @pytest.fixture(scope="module")
 def used_once(tmp_path_factory):
     def use(url):
-        book = PrivacyLedger(url)
-        book.set_budget(OPEN)
+        book = capped(url, 1.0, 0.0)
         for name in "abc":
             spend(book, name)
 
@@ -205,8 +204,7 @@ def test_another_history_is_not_continued(used, here):
 
 def test_an_old_file_put_back_is_refused_by_a_ledger_already_open(here):
     url = f"sqlite:///{here / 'ledger.db'}"
-    book = PrivacyLedger(url)
-    book.set_budget(OPEN)
+    book = capped(url, 1.0, 0.0)
     spend(book, "a", 0.5)
     shutil.copy(here / "ledger.db", here / "old.db")
     spend(book, "b", 0.5)
@@ -235,9 +233,9 @@ def test_a_record_only_moves_on(here):
     record = Record(here / "g")
     assert record.read() == Place()
     for sequence in (2, 5, 3):
-        record.keep_durably(Place(sequence, str(sequence)))
+        record.keep(Place(sequence, str(sequence)), durably=True)
     assert record.read() == Place(5, "5")
-    record.keep_durably(Place(3, "3"), OverwritePolicy.ANYTHING)
+    record.keep(Place(3, "3"), OverwritePolicy.ANYTHING, durably=True)
     assert record.read() == Place(3, "3")
     assert json.loads((here / "g").read_text()) == {"entries": 3, "hash": "3", "schema": 1}
     assert [item.name for item in here.iterdir()] == ["g"]
@@ -270,26 +268,6 @@ def test_the_generation_of_a_postgresql_ledger_lies_in_this_machines_state(here,
     assert stat.S_IMODE((here / "mlruns").stat().st_mode) == 0o700
 
 
-def killed_at(statement, url):
-    """Open the ledger in a child that is killed just before its n-th statement; True if it lived to the end."""
-    child = os.fork()
-    if child == 0:
-        seen = []
-
-        def count(*_):
-            seen.append(1)
-            if len(seen) == statement:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        sa.event.listen(sa.Engine, "before_cursor_execute", count)
-        sa.event.listen(sa.Engine, "commit", count)
-        try:
-            PrivacyLedger(url)
-        finally:
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
 @pytest.mark.parametrize(
     "stride", [pytest.param(1, marks=pytest.mark.slow, id="everywhere"), pytest.param(11, id="every 11th place")]
 )
@@ -298,7 +276,7 @@ def test_killed_anywhere_while_it_is_made_a_ledger_is_whole_or_not_there(ledger_
     finished = False
     while not finished:
         n += stride
-        finished = killed_at(n, ledger_url)
+        finished = killed_at(n, lambda: PrivacyLedger(ledger_url))
         tables = set(sa.inspect(sa.create_engine(ledger_url, poolclass=sa.pool.NullPool)).get_table_names())
         assert tables in (set(), {*METADATA.tables}), n
         empty += not tables
@@ -328,8 +306,7 @@ def test_processes_may_make_the_same_ledger_at_once(ledger_url):
 def test_the_command_exports_verifies_and_accepts(here, dpbo, monkeypatch):
     url = f"sqlite:///{here / 'ledger.db'}"
     monkeypatch.setenv("DPBO_LEDGER_URL", url)
-    book = PrivacyLedger(url)
-    book.set_budget(OPEN)
+    book = capped(url, 1.0, 0.0)
     shutil.copy(here / "ledger.db", here / "old.db")
     spend(book, "a")
     assert dpbo("budget", "export", "--out", "copy.jsonl")[0] == 0

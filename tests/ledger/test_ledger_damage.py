@@ -4,7 +4,7 @@ import os
 import random
 
 import pytest
-from test_ledger import SYSTEM, key, plan
+from test_ledger import SYSTEM, capped, key, plan
 from worlds import mostly_slow
 
 from dpbo_core.errors import DpboError, LedgerDamaged, StudyInvalid
@@ -20,8 +20,7 @@ DRIVER = ("sqlite3", "sqlalchemy", "DatabaseError", "OperationalError", "malform
 @pytest.fixture
 def path(here):
     """A ledger with a spend and a draw, all of it in its one file."""
-    book = PrivacyLedger(f"sqlite:///{here / 'ledger.db'}")
-    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
+    book = capped(f"sqlite:///{here / 'ledger.db'}")
     book.reserve(Charge(key(), plan(0.25)), noise=SYSTEM).record(plan(0.25).spends[0], lambda: {"draw": 1})
     assert not (here / "ledger.db-wal").exists()  # the last connection's end writes it back
     return here / "ledger.db"

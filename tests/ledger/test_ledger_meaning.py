@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import pytest
 import sqlalchemy as sa
-from test_ledger import SYSTEM, key, plan, sql
+from test_ledger import SYSTEM, capped, key, plan, sql
 from test_ledger_audit import OPEN, exported, spend
 
 from dpbo_core.errors import BudgetExceeded, BudgetRefused, DpboError, LedgerDamaged
@@ -25,17 +25,15 @@ from dpbo_core.privacy.guarantee import PrivacyUnit
 
 
 def test_the_first_spend_fixes_k_and_another_is_refused_by_name(url):
-    book = PrivacyLedger(url)
-    book.set_budget(OPEN)
+    book = capped(url, 1.0, 0.0)
     book.reserve(Charge(key("a"), plan(0.1), max_records_per_person=5), noise=SYSTEM)
     assert book.accounts("d")[0].records == (5,)
     for k in (1, 4, 6):
         with pytest.raises(BudgetRefused, match=rf"'d' .*at most 5 records; .*max_records_per_person = {k}\b"):
             book.reserve(Charge(key("b"), plan(0.1), max_records_per_person=k), noise=SYSTEM)
     book.reserve(Charge(key("b"), plan(0.1), max_records_per_person=5), noise=SYSTEM)
-    book.reserve(
-        Charge(key("a"), plan(0.1), max_records_per_person=7), noise=SYSTEM
-    )  # a rerun takes over what it paid for
+    # a rerun takes over what it paid for
+    book.reserve(Charge(key("a"), plan(0.1), max_records_per_person=7), noise=SYSTEM)
     assert len(book.accounts("d")[0].entries) == 2
     assert audit.verify(url).sequence == 5
 
@@ -74,8 +72,7 @@ def continued(copy, about, row):
 
 def test_an_export_that_gives_back_is_refused(url):
     """As it was reported: a line of −50, correctly chained; four reservations of ε = 2.9 then fitted a cap of 3."""
-    book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=3.0, delta=0.0))
+    book = capped(url, 3.0, 0.0)
     spend(book, "a", 2.9)
     before = exported(url)
     reservation = next(link for link in before if link.about == "reservations")
@@ -106,8 +103,7 @@ CHEAPER = {
 
 
 def test_a_row_that_cannot_be_is_never_taken_in(url):
-    book = PrivacyLedger(url)
-    book.set_budget(OPEN)
+    book = capped(url, 1.0, 0.0)
     spend(book, "a")
     copy = exported(url)
     for edit in CHEAPER.values():
@@ -145,8 +141,7 @@ def test_an_amount_below_0_in_the_table_is_damage_and_no_refund(ledger_url):
 
 
 def spend_one(url):
-    book = PrivacyLedger(url)
-    book.set_budget(OPEN)
+    book = capped(url, 1.0, 0.0)
     spend(book, "a")
     return book
 
@@ -200,8 +195,7 @@ def forgotten(url, here, lost):
 
 def forked(url, here):
     """2 × ε = 1 of a cap of 3 spent; an old copy of 1 accepted without the export, which is then found."""
-    book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=3.0, delta=0.0))
+    book = capped(url, 3.0, 0.0)
     spend(book, "a", 1.0)
     return forgotten(url, here, lambda book: spend(book, "b", 1.0))
 
@@ -224,8 +218,7 @@ def test_what_an_old_copy_lost_is_charged_when_the_export_is_found(url, here):
 
 
 def test_a_reservation_of_before_that_was_drawn_on_both_sides_is_charged_twice(url, here):
-    book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=3.0, delta=0.0))
+    book = capped(url, 3.0, 0.0)
     book.reserve(Charge(key("a"), plan(1.0)), noise=SYSTEM)
     copy = forgotten(url, here, lambda book: spend(book, "a", 1.0))
     spend(PrivacyLedger(url), "a", 1.0)
@@ -312,8 +305,7 @@ def fact(about, item, value):
 
 def test_a_line_that_says_recovered_hides_no_lost_spend(url, here):
     """1.0 of 1.0 was spent, an old copy with 0.1 comes back, and an edited export says the rest was recovered."""
-    book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
+    book = capped(url, 1.0, 0.0)
     book.reserve(Charge(key("a"), plan(0.1)), noise=SYSTEM)
     shutil.copy(here / "ledger.db", here / "old.db")
     before = exported(url)
@@ -364,8 +356,7 @@ def test_a_line_that_no_ledger_can_hold_is_refused_and_harms_nothing(ledger_url)
 
     A line of no dataset alone is what a database refuses, each in its own words.
     """
-    book = PrivacyLedger(ledger_url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=0.0))
+    book = capped(ledger_url, 5.0, 0.0)
     book.reserve(Charge(key("a"), plan(0.5)), noise=SYSTEM)
     history = exported(ledger_url)
     for name, line in FORGED.items():
@@ -396,8 +387,7 @@ def test_a_generation_that_cannot_be_written_is_a_letter_and_nothing_is_paid_twi
         patch.setattr(rollback_guard, "_write_content", full)
         with pytest.raises(DpboError, match=r"cannot be written \(no space left on device\)"):
             PrivacyLedger(url)
-    book = PrivacyLedger(url)
-    book.set_budget(OPEN)
+    book = capped(url, 1.0, 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(rollback_guard, "_write_content", full)
         with pytest.raises(DpboError, match="nothing is paid twice"):

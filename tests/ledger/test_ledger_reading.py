@@ -7,10 +7,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from test_ledger import capped
 from test_ledger_audit import spend
-
-from dpbo_core.ledger.accounting.account import PrivacyBudget
-from dpbo_core.ledger.ledger import PrivacyLedger
 
 NOBODY = 65534
 READER = """
@@ -36,8 +34,7 @@ def folder(monkeypatch):
     """A folder that everybody may enter, with a ledger of one study; nobody may write there."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name)
-        book = PrivacyLedger(f"sqlite:///{path / 'ledger.db'}")
-        book.set_budget(PrivacyBudget.of("d", epsilon=5.0, delta=0.0))
+        book = capped(f"sqlite:///{path / 'ledger.db'}", 5.0, 0.0)
         spend(book, "a", 1.0)
         (path / "ledger.db").chmod(0o444)
         path.chmod(0o555)

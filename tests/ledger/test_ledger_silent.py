@@ -18,11 +18,10 @@ from pathlib import Path
 
 import pytest
 from conftest import new_database
-from test_ledger import SYSTEM, entries, key, plan
+from test_ledger import SYSTEM, capped, entries, key, plan
 
 from dpbo_core.errors import DpboError
 from dpbo_core.ledger import address as patience
-from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.address import open_engine
 from dpbo_core.ledger.charge import Charge
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -128,8 +127,7 @@ def stopped(processes):
 def test_a_server_that_stops_after_the_connection(server):
     """SIGSTOP: its machine goes on acknowledging, so only the connection's own clock can tell."""
     url, processes = server
-    book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
+    book = capped(url)
     with stopped(processes), within(), pytest.raises(DpboError, match="cannot be used now"):
         book.reserve(Charge(key(), plan(0.25)), noise=SYSTEM)
     assert entries(book) == ()  # the same ledger, the server awake again
@@ -153,8 +151,7 @@ def test_a_server_that_stops_after_the_connection(server):
 def test_a_server_that_stops_before_the_commit_loses_nothing_and_charges_once(server):
     """Whether the commit arrived nobody knows; the rerun finds the draw, or makes it, and pays once."""
     url, processes = server
-    book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
+    book = capped(url)
     claim, spend = book.reserve(Charge(key(), plan(0.25)), noise=SYSTEM), plan(0.25).spends[0]
     frozen = []
 
@@ -198,8 +195,7 @@ except Exception as error:
 def test_a_writer_that_stopped_blocks_the_others_for_seconds_alone(server):
     """It sleeps inside its transaction, the lock in hand: the server ends it, and its draw is nobody's."""
     url, _ = server
-    book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=1e-6))
+    book = capped(url)
     code = WRITER.format(tests=[str(folder) for folder in Path(__file__).parents[:2]], url=url)
     writer = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ

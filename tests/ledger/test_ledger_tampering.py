@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 import sqlalchemy as sa
-from test_ledger import SYSTEM, engine_of, key, lift, plan, sql
+from test_ledger import SYSTEM, capped, engine_of, key, lift, plan, sql
 from test_ledger_audit import exported, spend
 from used_ledgers import DATABASES, UsedLedger, on_each
 from worlds import asked_until_it_answers
@@ -350,8 +350,7 @@ def test_a_restored_database_is_noticed_from_any_folder(postgresql, here, tmp_pa
     from conftest import new_database
 
     url = new_database(postgresql)
-    book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
+    book = capped(url, 1.0, 0.0)
     old = tables_of(url)
     spend(book, "a", 1.0)
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
@@ -364,9 +363,8 @@ def test_a_restored_database_is_noticed_from_any_folder(postgresql, here, tmp_pa
     ):
         with pytest.raises(LedgerDamaged, match=r"older than it was: entry 6 .*--accept-restored"):
             look()
-    with (
-        monkeypatch.context() as another
-    ):  # who never saw the newer one: the planted fault, and what is not claimed
+    # who never saw the newer one: the planted fault, and what is not claimed
+    with monkeypatch.context() as another:
         another.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("another user")))
         assert admitted(url)
     with pytest.raises(LedgerDamaged, match="older than it was"):
@@ -387,8 +385,7 @@ def copied(here, *, of="", to=""):
 
 def test_both_files_of_a_ledger_restored_are_noticed_by_what_the_user_saw(here, state):
     url = f"sqlite:///{here / 'ledger.db'}"
-    book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
+    book = capped(url, 1.0, 0.0)
     copied(here, to="old ")
     spend(book, "a", 1.0)
     copied(here, of="old ")
@@ -401,8 +398,7 @@ def test_both_files_of_a_ledger_restored_are_noticed_by_what_the_user_saw(here, 
 
 def test_an_older_head_is_no_refusal_and_others_writing_is_none(here, state, tmp_path_factory, monkeypatch):
     url = f"sqlite:///{here / 'ledger.db'}"
-    book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
+    book = capped(url, 1.0, 0.0)
     stale = seen_file(state).read_bytes()
     with monkeypatch.context() as another:
         another.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("another user")))
@@ -428,8 +424,7 @@ def test_a_state_folder_that_cannot_be_used_ends_no_study(here, state, how, monk
         seen_file(state).write_text("{")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        book = PrivacyLedger(url)
-        book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
+        book = capped(url, 1.0, 0.0)
         spend(book, "a")
     told = {str(item.message) for item in said if item.category is UserWarning}
     assert len(told) == 1
@@ -442,8 +437,7 @@ def test_a_state_folder_that_cannot_be_used_ends_no_study(here, state, how, monk
 
 def test_a_release_names_the_entry_before_it_and_an_old_copy_does_not_hold_it(here, state, monkeypatch, tmp_path):
     url = f"sqlite:///{here / 'ledger.db'}"
-    book = PrivacyLedger(url)
-    book.set_budget(PrivacyBudget.of("d", epsilon=1.0, delta=0.0))
+    book = capped(url, 1.0, 0.0)
     copied(here, to="old ")
     release = spend(book, "a")
     history = exported(url)

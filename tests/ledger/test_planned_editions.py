@@ -63,9 +63,8 @@ def test_a_dataset_of_its_own_for_every_edition_is_planned_for_one(tables):
     nightly = study(tables, edition="{date}", dataset="visits {month}")
     assert planned_for_schedule(monthly).budget.editions == 1
     assert planned_for_schedule(nightly).budget.editions > 6
-    assert (
-        planned_for_schedule(study(tables, dataset="visits {month}")).budget.editions > 6
-    )  # its time is its edition
+    # its time is its edition
+    assert planned_for_schedule(study(tables, dataset="visits {month}")).budget.editions > 6
 
 
 def test_what_is_said_is_believed_and_makes_no_other_study(tables):

@@ -253,9 +253,8 @@ def test_shared_people_pay_both_and_both_accounts_say_so(ledger, file):
     assert shares == {"clinic": ("ward",), "ward": ("clinic",)}
     with pytest.raises(PolicyRefused, match="--as shared"):
         spend(ledger, "d", "third", sources(file))
-    with pytest.raises(
-        PolicyRefused, match="--as shared"
-    ):  # and so says whoever asks for room before anything runs
+    # and so says whoever asks for room before anything runs
+    with pytest.raises(PolicyRefused, match="--as shared"):
         ledger.check_room(Charge(key("d", "third"), plan(0.5), sources(file), cap=cap("third")))
     ledger.check_room(Charge(key("d", "ward"), plan(0.5), sources(file)))
     assert [len(entries(ledger, name)) for name in ("clinic", "ward")] == [2, 1]

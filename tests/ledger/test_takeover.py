@@ -88,9 +88,8 @@ def test_what_was_opened_is_not_taken_over_though_nothing_was_drawn(spec, url, m
             open_study(Run.of(spec, QueryContext(PrivacyLedger(url))))
     with pytest.raises(BudgetExceeded):
         open_study(Run.of(corrected(spec), QueryContext(PrivacyLedger(url))))
-    assert (
-        open_study(Run.of(spec, QueryContext(PrivacyLedger(url)))).run().release.released_at
-    )  # its own rerun goes on
+    # its own rerun goes on
+    assert open_study(Run.of(spec, QueryContext(PrivacyLedger(url)))).run().release.released_at
 
 
 def test_the_mark_is_durable_before_anything_is_opened(spec, url, monkeypatch):
@@ -113,9 +112,8 @@ def test_the_first_study_that_still_runs_cannot_open_afterwards(spec, ledger_url
 
     def late(self):
         monkeypatch.setattr(Reservation, "open", whole)
-        open_study(
-            Run.of(corrected(spec), QueryContext(PrivacyLedger(ledger_url)))
-        )  # meanwhile, in another process
+        # meanwhile, in another process
+        open_study(Run.of(corrected(spec), QueryContext(PrivacyLedger(ledger_url))))
         whole(self)
 
     monkeypatch.setattr(Reservation, "open", late)

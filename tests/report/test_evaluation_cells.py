@@ -17,7 +17,7 @@ from dpbo_core.data.header import SENSITIVE_FILE
 from dpbo_core.data.people import surplus_mask
 from dpbo_core.errors import Sealed
 from dpbo_core.report.binary import BinaryCells
-from dpbo_core.report.counting import Counter, count, count_parts
+from dpbo_core.report.counting import Counter
 from dpbo_core.report.histogram_cells import Grouping, class_bins, with_groups
 
 NAN = float("nan")
@@ -198,11 +198,11 @@ def test_parts_add_up_to_the_whole_to_the_last_record(worlds, tmp_path):
             pa.table({name: column[part] for name, column in columns.items()}), tmp_path / f"{number}.parquet"
         )
     counter, parts = counter_of(world), sorted(tmp_path.glob("*.parquet"))
-    whole = count(counter, table_of(columns)).expose()
-    assert (count_parts(counter, parts, 50).expose() == whole).all()
+    whole = counter.histogram(table_of(columns))
+    assert (counter.of_parts(parts, 50, None) == whole).all()
     assert whole.sum() == 50
     with pytest.raises(Sealed):
-        count_parts(counter, parts, 49)
+        counter.of_parts(parts, 49, None)
     parts[1].write_bytes(b"no table")
     with pytest.raises(Sealed):
-        count_parts(counter, parts, 50)
+        counter.of_parts(parts, 50, None)

@@ -129,9 +129,8 @@ def test_without_noise_groups_and_gaps_are_what_is_so():
     rng = np.random.default_rng(3)
     values, labels = population(rng, 3000, 0.4)
     groups = rng.choice(3, size=3000, p=[0.5, 0.3, 0.2])
-    values = values + np.where(
-        groups == 1, 0.8 * (1 - labels), 0.0
-    )  # the second group's negatives are flagged more
+    # the second group's negatives are flagged more
+    values = values + np.where(groups == 1, 0.8 * (1 - labels), 0.0)
     told = report(table_of(values, labels, groups=groups, names=("a", "b", "other")))
     binned = np.digitize(values, EDGES, right=True)
     assert list(told["groups"]) == ["a", "b", "other"]

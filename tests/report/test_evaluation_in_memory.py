@@ -192,9 +192,8 @@ def test_what_cannot_be_asked_is_refused_and_costs_nothing(it, url):
     with pytest.raises(StudyInvalid, match="shares its memory"):
         asked(it, X, Y)
     with pytest.raises(StudyInvalid, match="another public training set"):
-        it.evaluate(
-            X[:-1], Y[:-1], X_validation=V[["a", "b"]], y_validation=W, epsilon=1.0
-        )  # not what it was fit to
+        # not what it was fit to
+        it.evaluate(X[:-1], Y[:-1], X_validation=V[["a", "b"]], y_validation=W, epsilon=1.0)
     with pytest.raises(NotFittedError):
         asked(clone(it))
     moved = copy.deepcopy(it).set_params(epsilon=2.0)

@@ -96,9 +96,7 @@ class PrivacyBudget:
 
     @property
     def delta_only_units(self) -> int:
-        """Return the part of the cap's δ, in 10⁻¹², that is reserved for draws that are only (ε, δ)-private: half
-        of δ if the cap accepts an assumption that needs such draws, else 0.
-        """
+        """The part of δ, in 10⁻¹², for draws that are only (ε, δ)-private: half if the cap accepts them, else 0."""
         return self.delta_units // 2 if NEEDS_ONLY_DELTA & set(self.accepts) else 0
 
     @property
@@ -107,21 +105,14 @@ class PrivacyBudget:
         return self.conversion_for(None)
 
     def conversion_for(self, unit: PrivacyUnit | None) -> float:
-        """Return the part of the cap's δ at which Σρ is converted to an ε: δ_z, or 0 for guarantees about training
-        records, whose costs are only summed as (ε, δ).
-        """
+        """Return δ_z, or 0 for guarantees about training records, whose costs are only summed as (ε, δ)."""
         if unit is PrivacyUnit.TRAINING_RECORD:
             return 0.0
         return from_units(self.delta_units - self.delta_only_units)
 
     def admits(self, total: Total, unit: PrivacyUnit | None, filtered: Filter) -> bool:
         """Return whether the cap admits a dataset's spends, the new query's among them: `total` is their sum,
-        `filtered` their sum of Rényi prices. Always if the dataset is public.
-
-        Args:
-            total: its sums.
-            unit: whom the guarantees protect.
-            filtered: its Σr_i, at the order that was fixed when the cap was opened.
+        `filtered` that of their Rényi prices, at the order fixed when the cap was opened. Always if public.
         """
         if self.public:
             return True
@@ -184,9 +175,7 @@ class Account:
 
     @property
     def sum_of_entries(self) -> float:
-        """Return the sum of the ε that the entries' guarantees state. It can exceed `spent_epsilon`, because
-        Gaussian noise composes to less than the sum.
-        """
+        """The sum of the ε that the guarantees state; Gaussian noise composes to less (`spent_epsilon`)."""
         return sum(entry.epsilon or 0.0 for entry in self.entries if not entry.taken_over)
 
     @property
@@ -196,9 +185,7 @@ class Account:
 
     @property
     def spent_epsilon(self) -> tuple[float, float]:
-        """Return the (ε, δ) of all charged noise draws, also of those not made yet. It is for display, and takes
-        the cheaper of two compositions.
-        """
+        """The (ε, δ) of all charged draws, also of those not made yet, by the cheaper composition: for display."""
         return compose_all(self.draws, self.spent.delta_units, self.budget.conversion_for(self.unit))
 
     @property
@@ -222,25 +209,12 @@ class Account:
     @property
     def editions(self) -> dict[str, int]:
         """By study, how many more editions at its newest price the cap admits if no others run; empty if public."""
-        newest = {
-            entry.study: entry for entry in self.entries if entry.draws and not entry.study.endswith(REPORT_SUFFIX)
-        }
-        charged: dict[str, list[Entry]] = {study: [entry] for study, entry in newest.items()}
-        for entry in self.entries:
-            study = entry.study.removesuffix(REPORT_SUFFIX)
-            if study != entry.study and study in newest and entry.edition == newest[study].edition:
-                charged[study] = [newest[study], entry]
-        if self.budget.public:
-            return {}
-        return {
-            study: self.room_for(sum((e.cost for e in of), ZERO_TOTAL), [draw for e in of for draw in e.draws])
-            for study, of in charged.items()
-        }
+        priced = with_reports([entry for entry in self.entries if entry.draws])  # none of one that took over
+        newest = {entry.study: entry for entry in priced if not entry.study.endswith(REPORT_SUFFIX)}
+        return {} if self.budget.public else {study: self.room_for(e.cost, e.draws) for study, e in newest.items()}
 
     def room_for(self, cost: Total, draws: Sequence[Draw]) -> int:
-        """Return how many more charges of this cost and these draws the cap admits, if nothing else is charged
-        meanwhile; at most 10,000.
-        """
+        """Return how many more such charges the cap admits if nothing else is charged meanwhile; at most 10,000."""
         total, filtered = self.spent, self.filtered
         more = filtered.after(draws, cost).units - filtered.units
         for count in range(MAX_COUNTED_ROOM):
@@ -248,6 +222,20 @@ class Account:
             if not self.budget.admits(total, self.unit, filtered):
                 return count
         return MAX_COUNTED_ROOM
+
+
+def with_reports(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """Yield the entries, each edition's report added to its choice, with which it was charged."""
+    study_of = {entry.study: entry.study.removesuffix(REPORT_SUFFIX) for entry in entries}
+    choices = {(entry.study, entry.edition) for entry in entries if study_of[entry.study] == entry.study}
+    reports = {(study_of[e.study], e.edition): e for e in entries if study_of[e.study] != e.study}
+    for entry in entries:
+        key = study_of[entry.study], entry.edition
+        report = reports.get(key)
+        if entry.study == key[0] and report is not None:
+            yield replace(entry, cost=entry.cost + report.cost, draws=entry.draws + report.draws)
+        elif entry.study == key[0] or key not in choices:
+            yield entry
 
 
 @dataclass(frozen=True)
@@ -271,10 +259,7 @@ class Balance:
 
 
 def balances(account: Account, wanted: Callable[[Entry], bool] = lambda _: True) -> Iterator[Balance]:
-    """Yield the dataset's spent ε and its limit just after each of its wanted studies was charged, oldest first.
-
-    Each of them costs a composition of all draws until then.
-    """
+    """Yield the balance after each wanted study, oldest first; each costs a composition of all draws until then."""
     budget, draws, only = account.budget, Counter[Draw](), 0
     limit = float("inf") if budget.public else from_units(budget.epsilon_units)
     for position, entry in enumerate(account.entries, start=1):
@@ -285,9 +270,7 @@ def balances(account: Account, wanted: Callable[[Entry], bool] = lambda _: True)
 
 
 def balance_after(account: Account, release_id: str) -> Balance | None:
-    """Return the dataset's spent ε and its limit just after the study that released `release_id`, and after the
-    report that was charged with it; None if unknown.
-    """
+    """Return the balance just after the study that released `release_id` and its report; None if unknown."""
     place = next((i for i, entry in enumerate(account.entries) if entry.release_id == release_id), None)
     if place is None:
         return None
@@ -310,9 +293,7 @@ class Totals:
     filter: Filter = NOT_FILTERED
 
     def text(self) -> str:
-        """Return these totals as the JSON text that a history entry hashes: cap, number of charges, spends in
-        10⁻¹², privacy units, hash of the facts, and Rényi filter.
-        """
+        """Return these totals as the JSON text that a history entry hashes."""
         return canonical(
             {
                 "cap": None if self.cap is None else dict(self.cap),
@@ -334,9 +315,7 @@ class Totals:
         return cls(data["cap"], data["charges"], spent, units, data["person"], data["facts"], filtered)
 
     def after(self, about: str, row: Mapping[str, Any], facts: str | None = None) -> "Totals":
-        """Return new totals that also count `row` of the ledger's table `about`; nothing is written. `facts` is the
-        hash of all the dataset's facts, this row included; None if the row is no fact.
-        """
+        """Return new totals that also count `row` of the table `about`; `facts`: the hash of all, if it is one."""
         if about == "datasets":
             if self.cap is not None:
                 raise ValueError("a second cap")
@@ -381,11 +360,7 @@ def facts_hash(rows: Iterable[str]) -> str | None:
 
 
 def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) -> str:
-    """Return the name of the dataset that a history entry is about; "" for an entry about the ledger itself.
-
-    The entry is `row` of the table `about`. A draw or release names only its charge, so `reserved` maps each
-    charge's id to its dataset.
-    """
+    """Return the dataset of a row of table `about`, "" for the ledger itself; `reserved`: each charge's dataset."""
     if about == "datasets":
         return str(row["name"])
     if about in ("reservations", "dataset_facts"):
@@ -396,11 +371,7 @@ def dataset_of(about: str, row: Mapping[str, Any], reserved: Mapping[int, str]) 
 
 
 def replayed(entries: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Totals]]:
-    """Yield, for each history entry (table name, row as JSON), its dataset and that dataset's totals after the
-    entry.
-
-    The totals are computed from the rows alone. A caller compares them with the totals that the history stores.
-    """
+    """Yield each history entry's dataset and that dataset's totals after it, from the rows (as JSON) alone."""
     newest: dict[str, Totals] = {}
     facts: dict[str, list[str]] = {}
     reserved: dict[int, str] = {}

@@ -1,14 +1,6 @@
 """Whether a plan may be charged to a dataset, the message that says why not, and what one edition of a study costs.
 
-The price is said once: `plan`, `tune`, `serve`, `budget` and refusals all show this.
-
-price = Price(account, {"choice": plan, "report": evaluation})
-price.epsilon       the sum of what its parts guarantee
-price.counted       by how much the account grows, which is less where Gaussian noise is added up together
-price.left          of the cap, once this is charged
-price.more          further editions at the same price that still fit then
-price.change        the error of a study that was changed after its edition was released; None if it was not
-price.refusal       the error that a charge would raise; None if there is room
+The price is said once: `plan`, `tune`, `serve`, `budget` and refusals all show a `Price`.
 """
 
 import math
@@ -28,7 +20,7 @@ from dpbo_core.errors import (
     StudyInvalid,
 )
 from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, Account, Entry, PrivacyBudget, Totals
-from dpbo_core.ledger.accounting.composition import Draw, Total, compose, compose_all
+from dpbo_core.ledger.accounting.composition import Draw, Total, compose, compose_all, draws_of_spends
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.guarantee import (
     OPERATING_SYSTEM,
@@ -66,9 +58,9 @@ def another_cap_error(budget: PrivacyBudget) -> StudyInvalid:
 class Request:
     """A plan as admission judges it."""
 
-    cost: Total  # its total
-    draws: tuple[Draw, ...]  # its draws, each at its price
-    guarantee: PrivacyGuarantee  # its guarantee
+    cost: Total
+    draws: tuple[Draw, ...]
+    guarantee: PrivacyGuarantee
     noise: str  # standing of the noise source
     max_records_per_person: int = 1  # k of the study
 
@@ -81,15 +73,10 @@ def admit(
     fixed: tuple[int, ...],
     drawn: Callable[[], Counter[Draw]],
 ) -> None:
-    """Refuse, by raising, a plan that the dataset's cap does not admit. Nothing is charged.
+    """Refuse, by raising, a plan that the dataset's cap does not admit beside `totals`. Nothing is charged.
 
-    Args:
-        budget: the dataset's cap.
-        totals: everything reserved on it so far.
-        request: the plan.
-        fixed: k of the dataset's earlier spends; none before the first. Who has five records pays five times what
-            a study of k = 1 says; where a `person` column enforces k, every guarantee is to the person.
-        drawn: everything reserved, each draw, for a refusal to state what it comes to.
+    `fixed` is k of the dataset's earlier spends: who has five records pays five times what a study of k = 1 says.
+    Where a `person` column enforces k, every guarantee is to the person. `drawn` is for a refusal's text.
     """
     if budget.public:
         return
@@ -149,18 +136,14 @@ def admit(
 
 def admit_first(budget: PrivacyBudget, plan: PrivacyPlan) -> None:
     """Refuse, as `admit` would, a plan that a dataset's new cap does not admit as its first charge."""
-    account = Account.opened(budget)
-    totals = Totals(charges=0, spent=account.spent, filter=account.filtered)
-    draws = tuple((spend.epsilon_units, spend.rho_units) for spend in plan.spends)
-    request = Request(compose(plan.spends), draws, plan.guarantee, OPERATING_SYSTEM)
+    totals = Totals(filter=Account.opened(budget).filtered)
+    request = Request(compose(plan.spends), draws_of_spends(plan.spends), plan.guarantee, OPERATING_SYSTEM)
     admit(budget, totals, request, fixed=(), drawn=Counter)
 
 
 def _guarantees(units: frozenset[PrivacyUnit], relation: NeighboringRelation) -> str:
-    return (
-        " and ".join(sorted(unit_in_words(unit) for unit in units) or ["any unit"])
-        + f" ({relation.replace('_', ' ')})"
-    )
+    named = " and ".join(sorted(unit_in_words(unit) for unit in units) or ["any unit"])
+    return f"{named} ({relation.replace('_', ' ')})"
 
 
 def exceeded_error(
@@ -214,57 +197,48 @@ class Price:
 
     @cached_property
     def counted(self) -> float | None:
-        """Return how much ε the account's spent total grows by when this price is charged; None without an account,
-        or for public data.
-        """
-        if self.account is None or self.account.budget.public or not math.isfinite(self.epsilon):
+        """The ε by which the account's spent total grows with this charge; None without one, or for public data."""
+        account = self.account
+        if account is None or account.budget.public or not math.isfinite(self.epsilon):
             return None
-        return 0.0 if self.paid else self._spent_after() - self.account.spent_epsilon[0]
+        if self.paid:
+            return 0.0
+        only, delta = account.spent.delta_units + self._cost.delta_units, account.budget.conversion_for(self._unit)
+        after = compose_all(account.draws + Counter(self._draws), only, delta)
+        return after[0] - account.spent_epsilon[0]
 
     @property
     def left(self) -> float | None:
-        """Return the ε of the cap that is left after this price is charged, at least 0; None without an account, or
-        for public data.
-        """
+        """The ε of the cap that is left once this is charged, at least 0; None as `counted`."""
         if self.account is None or self.counted is None:
             return None
         return max(0.0, self.account.left - self.counted)
 
     @cached_property
     def more(self) -> int | None:
-        """Return how many further editions at this price the cap admits afterwards, at most 10,000; None without an
-        account, for public data, or for a report whose choice was charged before.
-        """
+        """How many further editions fit afterwards, at most 10,000; None as `counted`, or for a report alone."""
         if self.account is None or self.counted is None or [*self.parts] == ["report"]:
             return None
-        spends = [spend for plan in self.parts.values() for spend in plan.spends]
         account = replace(self.account, unit=self._unit)  # before its first spend an account has none
-        return max(0, account.room_for(compose(spends), self._draws) - (not self.paid))
+        return max(0, account.room_for(self._cost, self._draws) - (not self.paid))
 
     @cached_property
     def refusal(self) -> BudgetExceeded | None:
-        """Return, without raising it, the error that charging would raise because the account lacks room; None if
-        there is room, or if the edition is paid for.
-        """
+        """The error that a charge would raise for lack of room; None if there is room, or it is paid for."""
         account = self.account
         if account is None or account.budget.public or self.paid or not math.isfinite(self.epsilon):
             return None
-        plans = list(self.parts.values())
-        cost = compose(spend for plan in plans for spend in plan.spends)
-        guarantee = replace(plans[0].guarantee, epsilon=self.epsilon, delta=self.delta)
+        guarantee = replace(next(iter(self.parts.values())).guarantee, epsilon=self.epsilon, delta=self.delta)
         totals = Totals(charges=len(account.entries), spent=account.spent, filter=account.filtered)
-        request = Request(cost, self._draws, guarantee, OPERATING_SYSTEM)
-        return exceeded_error(account.budget, totals, request, lambda: self._drawn)
+        request = Request(self._cost, self._draws, guarantee, OPERATING_SYSTEM)
+        return exceeded_error(account.budget, totals, request, lambda: account.draws)
 
     def account_after(self) -> Account | None:
-        """Return the account as it will be after the charge. It is unchanged if the edition is paid for or the
-        charge would be refused.
-        """
+        """The account after the charge; as it is if the edition is paid for, or the charge would be refused."""
         account = self.account
         if account is None or self.paid or self.refusal is not None:
             return account
-        plans = tuple(self.parts.values())
-        cost, guarantee = compose(spend for plan in plans for spend in plan.spends), plans[0].guarantee
+        cost, guarantee = self._cost, next(iter(self.parts.values())).guarantee
         entry = Entry(
             *("", "", "", self.epsilon, self.delta, from_units(cost.rho_units), guarantee.assumptions, ""),
             released_at=None,
@@ -302,10 +276,7 @@ class Price:
 
     @property
     def afterwards(self) -> str:
-        """Return, as text, the ε by which the account grows, the ε left then, and how many more editions fit.
-
-        It is "" if no account pays or the charge would be refused.
-        """
+        """The account's growth, what is left, and how many more editions fit, as text; "" if refused or unknown."""
         if self.account is None or self.counted is None or self.left is None:
             return ""
         if self.paid:
@@ -331,26 +302,16 @@ class Price:
         }
 
     @property
+    def _cost(self) -> Total:
+        return compose(spend for plan in self.parts.values() for spend in plan.spends)
+
+    @property
     def _draws(self) -> tuple[Draw, ...]:
-        spends = (spend for plan in self.parts.values() for spend in plan.spends)
-        return tuple((spend.epsilon_units, spend.rho_units) for spend in spends)
+        return draws_of_spends(spend for plan in self.parts.values() for spend in plan.spends)
 
     @property
     def _unit(self) -> PrivacyUnit:
         return next(iter(self.parts.values())).guarantee.unit
-
-    @property
-    def _drawn(self) -> Counter[Draw]:
-        entries = () if self.account is None else self.account.entries
-        return Counter(draw for entry in entries for draw in entry.draws)
-
-    def _spent_after(self) -> float:
-        account = self.account
-        if account is None:
-            raise TypeError("no account pays")
-        cost = compose(spend for plan in self.parts.values() for spend in plan.spends)
-        only = account.spent.delta_units + cost.delta_units
-        return compose_all(self._drawn + Counter(self._draws), only, account.budget.conversion_for(self._unit))[0]
 
 
 def room_text(more: int) -> str:

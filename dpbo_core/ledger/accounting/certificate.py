@@ -26,10 +26,8 @@ from dpbo_core.privacy.certified import Declared
 from dpbo_core.privacy.guarantee import OPERATING_SYSTEM, OTHER_TOOLS_NOISE
 from dpbo_core.privacy.release import Release, Spend
 
-_SCALE_TOLERANCE = (
-    1e-9  # relative: the error of reading scales back from decimals, a thousand times the rounding of a plan
-)
-
+# relative: the error of reading scales back from decimals, a thousand times the rounding of a plan
+_SCALE_TOLERANCE = 1e-9
 MAX_AMOUNT = 1e15  # of any amount: far beyond what anybody guarantees, far within what double precision adds up
 
 
@@ -83,17 +81,10 @@ def _in_range(release: Release) -> bool:
 
 
 def recompute(release: Release, declared: Declared) -> Recomputed:
-    """Return the release's ε and δ, recomputed from the noise draws that it lists.
-
-    Raises:
-        CertificateFalse: it guarantees less than its draws cost, or its draws are not those of its method.
-    """
+    """Return the release's ε and δ, recomputed from the noise draws that it lists; refused if it says less."""
     guarantee = release.guarantee
-    if (
-        release.noise not in (OPERATING_SYSTEM, OTHER_TOOLS_NOISE)
-        or guarantee.evidence.refuted
-        or guarantee.epsilon == math.inf
-    ):
+    private = release.noise in (OPERATING_SYSTEM, OTHER_TOOLS_NOISE) and not guarantee.evidence.refuted
+    if not private or guarantee.epsilon == math.inf:
         raise CertificateFalse(
             "this release guarantees nothing (ε = ∞)",
             cause="its noise was injected, or its evidence is refuted; such releases are for public data",
@@ -101,13 +92,11 @@ def recompute(release: Release, declared: Declared) -> Recomputed:
         )
     rules = declared.methods[release.method](release)
     if not rules.fits(release):
-        raise _edited_certificate(
-            "the release does not list the draws that its method makes, or guarantees what they cannot keep"
-        )
+        what = "the release does not list the draws that its method makes, or guarantees what they cannot keep"
+        raise _edited_certificate(what)
     if rules.agrees is not None and not rules.agrees(release):
-        raise _edited_certificate(
-            "the table of the report is not that of its draw, or its figures are not the table's"
-        )
+        what = "the table of the report is not that of its draw, or its figures are not the table's"
+        raise _edited_certificate(what)
     for spend in release.spends:
         _check_price(spend, declared)
         if not spend.sensitivity >= rules.sensitivity * (1.0 - _SCALE_TOLERANCE):
@@ -130,12 +119,11 @@ def _check_price(spend: Spend, declared: Declared) -> None:
     if worth is None or not spend.rho_units > 0 or not (worth.by_price or scaled):
         raise _underpriced_draw(spend)
     epsilon, rho = worth.of(spend)
-    cheap = rho > spend.rho * (1.0 + _SCALE_TOLERANCE)
     if epsilon is None:
-        cheap = cheap or spend.epsilon_units is not None  # a Gaussian has no pure ε
+        cheap = spend.epsilon_units is not None  # a Gaussian has no pure ε
     else:
-        cheap = cheap or epsilon > spend.epsilon * (1.0 + _SCALE_TOLERANCE)
-    if cheap:
+        cheap = epsilon > spend.epsilon * (1.0 + _SCALE_TOLERANCE)
+    if cheap or rho > spend.rho * (1.0 + _SCALE_TOLERANCE):
         raise _underpriced_draw(spend)
 
 

@@ -67,9 +67,7 @@ class Total:
         return Total(pure, self.delta_units + other.delta_units, self.rho_units + other.rho_units)
 
     def epsilon(self, delta: float) -> tuple[float, float]:
-        """Return the (ε, δ) of the summed draws, by the cheaper of two compositions: (Σε, Σδ), or (ε(Σρ, δ), δ +
-        Σδ), where ε(Σρ, δ) converts the zCDP cost at the argument `delta`.
-        """
+        """Return the (ε, δ) of the summed draws, by the cheaper composition: (Σε, Σδ), or (ε(Σρ, δ), δ + Σδ)."""
         basic = math.inf if self.epsilon_units is None else from_units(self.epsilon_units)
         concentrated = proposition_12_epsilon(rho=from_units(self.rho_units), delta=delta)
         only = from_units(self.delta_units)
@@ -80,9 +78,7 @@ ZERO_TOTAL = Total(0, 0, 0)
 
 
 def compose(spends: Iterable[Spend]) -> Total:
-    """Return the sums of ε, δ and ρ of priced draws. The sums also hold where a draw was chosen after seeing the
-    results of earlier ones.
-    """
+    """Return the sums of ε, δ and ρ of priced draws, which hold for draws chosen after earlier results too."""
     total = ZERO_TOTAL
     for spend in spends:
         total += Total(spend.epsilon_units, spend.delta_units, spend.rho_units)
@@ -114,8 +110,8 @@ class Filter:
         return cls(order(epsilon_units, delta))
 
     def after(self, draws: Iterable[Draw], total: Total, count: int = 1) -> "Filter":
-        """Return a new filter that also counts `draws`, each by its Rényi cost at α*, `count` times. The larger ρ
-        of `total` is counted instead if the ε and ρ of `draws` do not add up to `total`.
+        """Return a filter that also counts `draws` by their cost at α*, `count` times; the larger ρ of `total` if
+        their ε and ρ do not add up to it.
         """
         if self.alpha == 0.0:
             return self
@@ -152,9 +148,7 @@ def order(epsilon_units: int, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def most_units(alpha: float, epsilon_units: int, delta: float) -> int:
-    """Return the largest sum of `draw_units` that a guarantee of (ε, δ_z) allows at order `alpha`, in 10⁻¹²; −1 if
-    α > 0 and δ_z = 0, so that no draw fits.
-    """
+    """Return the largest sum of `draw_units` that (ε, δ_z) allows at order `alpha`, in 10⁻¹²; −1 if none fits."""
     epsilon = from_units(epsilon_units)
     if alpha == order(epsilon_units, delta):
         return largest_rho(epsilon, delta)
@@ -174,14 +168,9 @@ def draw_units(draw: Draw, alpha: float) -> int:
 
 
 def compose_all(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tuple[float, float]:
-    """Return the smallest (ε, δ) to which the counted draws compose. It is for display only.
+    """Return the smallest (ε, δ) to which the counted draws compose, with Σδ of `delta_units` and δ_z = `delta`.
 
-    The Rényi order is chosen after the draws are known, so this value must not decide whether a draw is admitted.
-
-    Args:
-        draws: how many draws there are at each price (ε or None, ρ), in 10⁻¹².
-        delta_units: Σδ of the draws that are only (ε, δ)-private, in 10⁻¹².
-        delta: δ_z, at which Rényi costs are converted to an ε.
+    It is for display only: the Rényi order is chosen after the draws are known, so it must not decide an admission.
     """
     pure = {epsilon: n for (epsilon, _), n in draws.items()}
     basic = math.inf if None in pure else from_units(sum((epsilon or 0) * n for (epsilon, _), n in draws.items()))
@@ -201,17 +190,19 @@ def compose_all(draws: Mapping[Draw, int], delta_units: int, delta: float) -> tu
 
 
 def price_of(spends: Sequence[Spend], epsilon: float, delta: float) -> tuple[float, float]:
-    """Return the (ε, δ) that noise draws cost together, by the cheapest of three compositions: sums of ε, zCDP, and
-    a Rényi filter.
+    """Return the (ε, δ) that draws cost together, by the cheapest of sums of ε, zCDP, and a Rényi filter.
 
-    `epsilon` and `delta` are those of the guarantee that must cover the draws. They fix the filter's order and the
-    δ at which costs are converted, as they would when the plan was made.
+    `epsilon` and `delta`, of the guarantee that must cover them, fix the filter's order and the δ of conversion.
     """
     total = compose(spends)
     left = max(0.0, delta - from_units(total.delta_units))
-    draws = [(spend.epsilon_units, spend.rho_units) for spend in spends]
-    filtered = Filter.of(allowed_units(epsilon), left).after(draws, total)
+    filtered = Filter.of(allowed_units(epsilon), left).after(draws_of_spends(spends), total)
     return min(total.epsilon(left), (filtered.epsilon(left), left + from_units(total.delta_units)))
+
+
+def draws_of_spends(spends: Iterable[Spend]) -> tuple[Draw, ...]:
+    """Return the price (ε_i or None, ρ_i), in 10⁻¹², of each noise draw."""
+    return tuple((spend.epsilon_units, spend.rho_units) for spend in spends)
 
 
 def draws_in(spends: Iterable[Mapping[str, Any]]) -> tuple[Draw, ...]:

@@ -17,15 +17,15 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
 from dpbo_core.errors import StudyInvalid
-from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, REPORT_SUFFIX, Account, Entry
+from dpbo_core.ledger.accounting.account import MAX_COUNTED_ROOM, Account, Entry, with_reports
 from dpbo_core.ledger.accounting.admission import room_text
 from dpbo_core.ledger.accounting.composition import Draw, compose_all
 from dpbo_core.privacy.amounts import from_units
@@ -96,11 +96,9 @@ class Forecast:
 
 
 def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream, ...]:
-    """Return the account's recurring studies (those of several editions), each with the median time between its
-    editions. If `every` is given, return all studies with that interval. An edition's report is part of its price.
-    """
+    """Return the studies of several editions, with the median time between them, or all, with that of `every`."""
     kinds: dict[tuple[str, str], list[Entry]] = {}
-    for entry in _with_reports(account.entries):
+    for entry in with_reports(account.entries):
         kinds.setdefault((entry.study, entry.method), []).append(entry)
     streams = []
     for entries in kinds.values():
@@ -112,24 +110,8 @@ def streams_of(account: Account, every: timedelta | None = None) -> tuple[Stream
     return tuple(streams)
 
 
-def _with_reports(entries: Sequence[Entry]) -> Iterator[Entry]:
-    """Yield the entries, each edition's report added to its choice, with which it was charged."""
-    study_of = {entry.study: entry.study.removesuffix(REPORT_SUFFIX) for entry in entries}
-    choices = {(entry.study, entry.edition) for entry in entries if study_of[entry.study] == entry.study}
-    reports = {(study_of[e.study], e.edition): e for e in entries if study_of[e.study] != e.study}
-    for entry in entries:
-        key = study_of[entry.study], entry.edition
-        report = reports.get(key)
-        if entry.study == key[0] and report is not None:
-            yield replace(entry, cost=entry.cost + report.cost, draws=entry.draws + report.draws)
-        elif entry.study == key[0] or key not in choices:
-            yield entry
-
-
 def forecast(account: Account, now: datetime, every: timedelta | None = None) -> Forecast | None:
-    """Return when the account's budget will be spent if its studies recur at their median gaps, or each at the gap
-    `every`; None for a public dataset or one without a spend.
-    """
+    """Return when the budget ends if studies recur as they did, or `every` so often; None if public or unspent."""
     if account.budget.public or not account.entries:
         return None
     streams = streams_of(account, every)
@@ -193,7 +175,7 @@ def account_line(account: Account, *, study: str = "") -> str:
         return f"{cap.dataset}: ε without end of {limit:g} spent, nothing left"
     stated, more = account.sum_of_entries, account.editions.get(study)
     delta = from_units(cap.delta_units)
-    at = f": all draws together cost less than the ε stated ({stated:.3g} so far), at δ = {delta:g}"
+    at = f": all draws together cost less than the ε stated ({stated:.3g} so far), at the cap's δ = {delta:g}"
     fits = ("" if more is None else f", {room_text(more)}") + (at if stated > 1.05 * spent else "")
     return f"{cap.dataset}: ε {spent:.3g} of {limit:g} spent, {max(0.0, limit - spent):.3g} left{fits}"
 
