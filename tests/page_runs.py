@@ -111,6 +111,7 @@ def masked(text: str) -> str:
     text = re.sub(r"the choice\s+best\s+of\s[^%]*%(,\s+by\s+at\s+least\s+[\d.]+)?", "", text)  # where noise lets it
     text = re.sub(r"\n  verdict  .*?(?=\n  \w+  )", "\n  verdict", text, flags=re.DOTALL)  # follows the noise
     text = re.sub(r"\nNext: .*", "", text, flags=re.DOTALL)  # follows the verdict
+    text = re.sub(r"\d+\s+in\s+\d+\s+bins", "# in # bins", text)  # of the model that noise chose
     text = re.sub(r"(?<=│)[ ▁▂▃▄▅▆▇█]*$|[▁▂▃▄▅▆▇█]+", "▁", text, flags=re.MULTILINE)
     text = re.sub(r"(run|sealed)\s+[0-9a-f]{8,16}", r"\1 #", text)
     text = ROW.sub(r"  \1 # ", text)

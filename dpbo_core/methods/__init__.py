@@ -62,7 +62,10 @@ def method_named(kind: str, options: Mapping[str, Any]) -> Method:
             (hint,) = (kind for kind in get_args(hint) if kind is not type(None))
         if get_origin(hint) is tuple:
             hint = tuple
-        valid = value in get_args(hint) if get_args(hint) and get_origin(hint) is not None else _typed(value, hint)
+        if get_args(hint) and get_origin(hint) is not None:
+            valid = value in get_args(hint)
+        else:
+            valid = type(value) in {float: (float, int), tuple: (tuple, list)}.get(hint, (hint,))
         if not valid:
             valid_values = ", ".join(map(repr, get_args(hint))) if get_args(hint) else f"a {hint.__name__}"
             raise StudyInvalid(
@@ -72,10 +75,6 @@ def method_named(kind: str, options: Mapping[str, Any]) -> Method:
         key: tuple(value) if type(value) is list else value for key, value in options.items()
     }
     return cls(**arguments)
-
-
-def _typed(value: object, hint: type) -> bool:
-    return type(value) is hint or (hint is float and type(value) is int) or (hint is tuple and type(value) is list)
 
 
 def check_counts(method: Method, problem: Problem) -> None:

@@ -114,9 +114,7 @@ def _is_drowned(form: Method, problem: Problem) -> bool:
 
 
 def choice_of(forms: list[tuple[Method, Expected]], problem: Problem) -> Choice | None:
-    """Return the best of `forms`, and why; for a sensitive training set a private training; None if none
-    can run.
-    """
+    """Return the best of `forms`, and why; of a sensitive training set a private training; None if none can run."""
     if problem.training is not None:
         trained = privately_trained(problem)
         if trained is None:
@@ -184,9 +182,7 @@ def useful_from(method: Method, problem: Problem) -> int | None:
 
 
 def enough(good: Callable[[float], bool], above: float, account: Account | None) -> str:
-    """Return a clause for a message: the smallest ε above `above`, to two digits, at which `good` is true; or that
-    no ε which the account has left is enough.
-    """
+    """Return a clause: the smallest ε above `above` at which `good` is true, or that what is left is not enough."""
     ladder = [digits / 10**power for power in range(3, -1, -1) for digits in range(10, 100)]
     most = ladder[-1] if account is None else min(account.left, ladder[-1])
     ladder = [epsilon for epsilon in ladder if above < epsilon <= most]

@@ -7,11 +7,13 @@ facts that a reader needs beside it.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from dpbo_core.errors import StudyInvalid
+from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism, Noise
 from dpbo_core.methods.pair_draws import in_pairs, refused
 from dpbo_core.methods.problem import Problem
@@ -82,20 +84,20 @@ def check_relation(problem: Problem) -> None:
 
 def split_epsilon(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
     """The study's ε in 10⁻¹², rounded down, split by `shares` into whole parts; refused if too small for that."""
-    return _split(problem, problem.epsilon, shares)
+    return split_amount(problem, allowed_units(problem.epsilon), shares)
 
 
-def split_delta(problem: Problem, shares: tuple[float, ...]) -> tuple[int, ...]:
-    """The study's δ in 10⁻¹², rounded down, split by `shares` into whole parts; refused if too small for that."""
-    return _split(problem, problem.delta, shares)
-
-
-def _split(problem: Problem, amount: float, shares: tuple[float, ...]) -> tuple[int, ...]:
-    try:
-        return split_units(allowed_units(amount), shares)
-    except ValueError:
-        pass
+def split_amount(problem: Problem, units: int, shares: tuple[float, ...]) -> tuple[int, ...]:
+    """Return a study's ε, δ or ρ in 10⁻¹², split by `shares` into whole parts; refused if too small for that."""
+    with suppress(ValueError):
+        return split_units(units, shares)
     raise too_small(problem)
+
+
+def gaussian_noise(problem: Problem, rho: int, n_scores: int = 1) -> tuple[DiscreteGaussian, ...]:
+    """Return the noise mechanisms of so many scores that share a zCDP price ρ, in 10⁻¹²; refused if too small."""
+    parts = split_amount(problem, rho, (1.0,) * n_scores)
+    return tuple(DiscreteGaussian(problem.record_steps, part, problem.score_per_step) for part in parts)
 
 
 def too_small(problem: Problem) -> StudyInvalid:
@@ -119,37 +121,23 @@ def refuse_persons(problem: Problem, kind: str, cause: str) -> None:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What to expect of a study's price, from public facts alone: noise, error and trainings.
+    """What to expect of a study's price, from public facts alone: noise, error and trainings."""
 
-    Attributes:
-        noise_scale: scale of the noise on the score that is released (on one observation, for a trajectory).
-        expected_error: what to expect between the release and the best score of Λ.
-        trainings: models that will be trained.
-        why: one sentence for the person choosing.
-        instead: the same method's form that errs least, and by how much; a clause, "" where this is it.
-    """
-
-    noise_scale: float
-    expected_error: float
-    trainings: int
-    why: str
-    instead: str = ""
+    noise_scale: float  # scale of the noise on the score that is released (on one observation, for a trajectory)
+    expected_error: float  # what to expect between the release and the best score of Λ
+    trainings: int  # models that will be trained
+    why: str  # one sentence for the person choosing
+    instead: str = ""  # the same method's form that errs least, and by how much; a clause, "" where this is it
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """The place of a method in the advice's simulation, at ε = 1, k = 1, δ = 1e-6 and the usual shares.
+    """The place of a method in the advice's simulation, at ε = 1, k = 1, δ = 1e-6 and the usual shares."""
 
-    Attributes:
-        form: the table's name of it.
-        choice_records: number of records at which the simulated choice has this method's noise.
-        score_records: number of records at which the simulated score has this method's noise; ∞ for no score.
-        paired: whether the choice may have less noise than that, by differences that only the public set tells.
-    """
-
-    form: str
-    choice_records: float
-    score_records: float
+    form: str  # the table's name of it
+    choice_records: float  # number of records at which the simulated choice has this method's noise
+    score_records: float  # number of records at which the simulated score has this method's noise; ∞ for no score
+    # whether the choice may have less noise than that, by differences that only the public set tells
     paired: bool = False
 
 
@@ -157,9 +145,7 @@ class Search(Protocol):
     """A running search. Its state may be sensitive; it never leaves the process."""
 
     def step(self, objective: Scorer, noise: Noise) -> Released | None:
-        """Return one training and one scoring, or a chunk of Λ, or where the number of evaluations is hidden all of
-        them: what this step released, recorded already; None if only `finish` releases.
-        """
+        """Train and score one model, a chunk of Λ, or a hidden number; return what was released, and recorded."""
 
     def finish(self, noise: Noise) -> Release:
         """Make the plan's remaining noise draws, and return the release."""
@@ -170,42 +156,32 @@ class Method(ABC):
 
     What a method does not say of itself it has from here. Everything but `start` needs public facts alone: a
     problem for planning will do for all but `prepare`.
-
-    Attributes:
-        kind: the method's name in a study file.
-        wants: what somebody wants who should choose it; a row, in plain words, of the pages that list methods.
-        gives: what it releases.
-        needs: what it asks for.
-        delta_range: whether its δ is above 0.
-        trainings: how many models are trained.
-        observable: what can be seen of a run beside its plan and its release; a row of the threat model.
-        scope: what its proof is about; whether it can search by a count of pairs too.
-        condition: what nobody can check and all that is expected of it rests on; a clause, empty for none.
-        shows_all: whether what it releases beside the choice is what it is chosen for: no advice can know that.
-        hides_evaluations: whether how many models it scores is private: they are then scored in one process,
-            uncounted.
-        trains_privately: whether it can train on a sensitive training set.
-        scores_ahead: whether it can score all candidates in one pass over the records, where its path is public.
-        fixed_order: whether, where its path is public, all of it is known before the first score.
-        learns: whether its search can begin with the scores of earlier editions (`problem.earlier`).
-        margins_only: whether its bounds hold for scores of a certified linear model's margins alone.
     """
 
-    kind: str
+    kind: str  # the method's name in a study file
+    # what somebody wants who should choose it; a row, in plain words, of the pages that list methods
     wants: ClassVar[str]
-    gives: ClassVar[str]
-    needs: ClassVar[str]
-    delta_range: ClassVar[str]
-    trainings: ClassVar[str]
+    gives: ClassVar[str]  # what it releases
+    needs: ClassVar[str]  # what it asks for
+    delta_range: ClassVar[str]  # whether its δ is above 0
+    trainings: ClassVar[str]  # how many models are trained
+    # what can be seen of a run beside its plan and its release; a row of the threat model
     observable: ClassVar[str]
-    scope: ClassVar[Scope] = Scope.MEANS
+    scope: ClassVar[Scope] = Scope.MEANS  # what its proof is about; whether it can search by a count of pairs too
+    # what nobody can check and all that is expected of it rests on; a clause, empty for none
     condition: ClassVar[str] = ""
+    # whether what it releases beside the choice is what it is chosen for: no advice can know that
     shows_all: ClassVar[bool] = False
+    # whether how many models it scores is private: they are then scored in one process, uncounted
     hides_evaluations: ClassVar[bool] = False
-    trains_privately: ClassVar[bool] = False
+    trains_privately: ClassVar[bool] = False  # whether it can train on a sensitive training set
+    # whether it can score all candidates in one pass over the records, where its path is public
     scores_ahead: ClassVar[bool] = False
+    # whether, where its path is public, all of it is known before the first score
     fixed_order: ClassVar[bool] = False
+    # whether its search can begin with the scores of earlier editions (`problem.earlier`)
     learns: ClassVar[bool] = False
+    # whether its bounds hold for scores of a certified linear model's margins alone
     margins_only: ClassVar[bool] = False
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -284,9 +260,7 @@ class Method(ABC):
 
     @staticmethod
     def forms(problem: Problem) -> "tuple[Method, ...]":  # noqa: ARG004
-        """Return the forms that the advice compares on a problem, or tries one after the other where the training
-        set is sensitive, in the order of preference among equals; by default none.
-        """
+        """Return the forms that the advice compares, or tries in order for a sensitive training set; here none."""
         return ()
 
     def simulated(self, problem: Problem) -> Simulated | None:  # noqa: ARG002
@@ -299,17 +273,11 @@ class Method(ABC):
 
     @staticmethod
     def released_scores(release: Release) -> ReleasedScores:  # noqa: ARG004
-        """The scores in a release, with which a later edition's search begins where it `learns`; by default none.
-
-        Raises:
-            KeyError, TypeError, ValueError: it is no release of the method.
-        """
+        """Return the scores in a release with which a later edition begins where the method `learns`; here none."""
         return ()
 
     def fixed_path(self, problem: Problem) -> tuple[int, ...]:  # noqa: ARG002
-        """Return the indices of the candidates that are trained whatever the scores are; by default none is
-        known.
-        """
+        """Return the indices of the candidates that are trained whatever the scores are; by default none."""
         return ()
 
     def n_cross_validated(self, problem: Problem) -> int:  # noqa: ARG002
@@ -317,11 +285,7 @@ class Method(ABC):
         return 0
 
     def prepare(self, problem: Problem) -> Problem:
-        """Return the problem with the result of that search; the same problem without one.
-
-        Raises:
-            StudyInvalid: a public training fails.
-        """
+        """Return the problem with the result of that search; the same problem without one."""
         trials = self.n_cross_validated(problem)
         if trials == 0:
             return problem
@@ -330,9 +294,7 @@ class Method(ABC):
         return replace(problem, public_search=search_on_public_data(problem, trials))
 
     def cross_validated(self, problem: Problem) -> tuple[int, ...]:
-        """Return the indices of the candidates that the public search tries in any case, whatever its
-        scores are.
-        """
+        """Return the indices of the candidates that the public search tries whatever its scores are."""
         trials = self.n_cross_validated(problem)
         if trials == 0:
             return ()
@@ -345,9 +307,7 @@ class Method(ABC):
         return tuple(range(len(problem.candidates)))
 
     def trials(self, problem: Problem) -> "Stopping | None":  # noqa: ARG002
-        """Return the law of the hidden number of noised scores, where the largest of them is what it releases;
-        None, the default, where that number is not hidden.
-        """
+        """Return the law of the hidden number of scores of which the largest is released; here None."""
         return None
 
 
@@ -403,9 +363,7 @@ def make_release(
 
 
 def laplace_caption(score: float, scale: float, top: float | None) -> dict[str, Any]:
-    """Return a score with Laplace noise of this scale and its 90% interval, for a release's value; the interval
-    lies within [0, `top`] unless `top` is None.
-    """
+    """Return a score with Laplace noise and its 90% interval, which lies within [0, `top`] unless that is None."""
     reach = scale * math.log(10.0)
     ends = (score - reach, score + reach) if top is None else bounded_laplace_interval(score, scale, top)
     return {"score": score, "interval": list(ends)}

@@ -46,23 +46,14 @@ Node = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Expected:
-    """What the simulation says, in units of the score.
+    """What the simulation says, in units of the score."""
 
-    Attributes:
-        regret: mean loss of the choice over the degrees to which the populations may differ.
-        low: the loss where the public set is like the sensitive one.
-        high: the loss where it misleads.
-        score_error: mean error of the released score.
-        score_range: G.
-        form: the method and its options, as the table has it.
-    """
-
-    regret: float
-    low: float
-    high: float
-    score_error: float
+    regret: float  # mean loss of the choice over the degrees to which the populations may differ
+    low: float  # the loss where the public set is like the sensitive one
+    high: float  # the loss where it misleads
+    score_error: float  # mean error of the released score
     score_range: float
-    form: str
+    form: str  # the method and its options, as the table has it
 
     @property
     def range(self) -> tuple[float, float] | None:
@@ -72,24 +63,18 @@ class Expected:
     @property
     def caption(self) -> str:
         """The simulated loss in words: "0.01 to 0.04", "up to 0.04", "under 0.0005" or "an unknown amount"."""
-        if self.range is None:
-            return "an unknown amount"
-        least = MIN_SHOWN_LOSS * self.score_range
-        if self.high < least:
-            return f"under {least:.0g}"
-        if self.low < least:
-            return f"up to {self.high:.0g}"
-        return f"{self.low:.0g} to {self.high:.0g}"
+        return "an unknown amount" if self.range is None else self._shown("under ", "up to ", " to ")
 
     @property
     def short(self) -> str:
         """The range of the simulated loss in a table's cell: <0.0005, ≤0.004, 0.001–0.01 or unknown."""
-        if self.range is None:
-            return UNKNOWN_AGREEMENT
+        return UNKNOWN_AGREEMENT if self.range is None else self._shown("<", "≤", "–")
+
+    def _shown(self, under: str, up_to: str, between: str) -> str:
         least = MIN_SHOWN_LOSS * self.score_range
         if self.high < least:
-            return f"<{least:.0g}"
-        return f"≤{self.high:.0g}" if self.low < least else f"{self.low:.0g}–{self.high:.0g}"
+            return f"{under}{least:.0g}"
+        return f"{up_to}{self.high:.0g}" if self.low < least else f"{self.low:.0g}{between}{self.high:.0g}"
 
 
 def expected(method: Method, problem: Problem) -> Expected | None:
@@ -129,24 +114,15 @@ def public_records(problem: Problem) -> int | None:
 class Row(NamedTuple):
     """Mean losses of one form of a method at one size, each a share of the score's range at each of
     `TABLE_RECORDS`.
-
-    Attributes:
-        form: the method and its options.
-        dimensions: d.
-        trainings: N′.
-        public: public records; 0 if they have no say.
-        degree: how far the public population is from the sensitive one; "" where it has no say.
-        regret: what the choice loses.
-        score_error: error of the released score.
     """
 
     form: str
     dimensions: int
-    trainings: int
-    public: int
-    degree: str
-    regret: tuple[float, ...]
-    score_error: tuple[float, ...]
+    trainings: int  # N′
+    public: int  # public records; 0 if they have no say
+    degree: str  # how far the public population is from the sensitive one; "" where it has no say
+    regret: tuple[float, ...]  # what the choice loses
+    score_error: tuple[float, ...]  # error of the released score
 
 
 @cache

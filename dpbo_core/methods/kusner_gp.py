@@ -76,9 +76,7 @@ class NoisyGP(pricing.GPPriorMethod):
         )
 
     def proof(self, problem: Problem, uncapped: Sequence[pricing.Output]) -> tuple[Evidence, tuple[str, ...]]:
-        """Return the proof's standing and assumptions; `uncapped` outputs rest on a theorem, not on the score's
-        range, and a score among them is refused but for UCB.
-        """
+        """The proof's standing and assumptions; `uncapped` outputs rest on a theorem, not on the score's range."""
         if uncapped and self.outputs != "candidate" and problem.search.acquisition != "ucb":
             raise StudyInvalid(
                 f"noisy_gp with search.acquisition = {problem.search.acquisition!r}",
@@ -90,21 +88,10 @@ class NoisyGP(pricing.GPPriorMethod):
         if self.calibration == "published":
             if "score" in uncapped:
                 self._check_length(problem)
-            printed = {
-                "both": pricing.PRINTED_BOTH_EVIDENCE,
-                "candidate": pricing.PRINTED_EVIDENCE,
-                "score": pricing.PRINTED_SCORE_EVIDENCE,
-            }
-            return printed[self.outputs], (GP_PRIOR.name,)
-        evidence = {
-            "both": pricing.BOTH_EVIDENCE,
-            "candidate": pricing.CHOICE_EVIDENCE,
-            "score": pricing.SCORE_EVIDENCE,
-        }
-        return evidence[self.outputs], (GP_PRIOR.name,)
+            return pricing.PRINTED_EVIDENCE[self.outputs], (GP_PRIOR.name,)
+        return pricing.CORRECTED_EVIDENCE[self.outputs], (GP_PRIOR.name,)
 
     def _check_length(self, problem: Problem) -> None:
-        """Refuse a search that is longer than Theorem 3 is proved for as printed."""
         T, delta = problem.search.n_steps, self.last_delta(problem)
         longest = kusner_2015.theorem_3_longest_search(n_candidates=len(problem.candidates), delta=delta)
         if longest < T:
@@ -262,9 +249,7 @@ class ExactGP(pricing.GPPriorMethod):
         return ExactGPSearch(self, problem, plan)
 
     def score_sensitivity(self, problem: Problem) -> float:
-        """Theorem 5's bound on the change of the last score, in prior deviations, exceeded with probability ≤ δ;
-        refused without A and τ, or where a choice is released too and the range is no smaller bound.
-        """
+        """Theorem 5's bound on the change of the last score, in prior deviations, exceeded with probability ≤ δ."""
         pricing.checked_rate(problem, self.rate_constant, self.decay_constant)
         bound = kusner_2015.theorem_5_sensitivity(
             n_candidates=len(problem.candidates),

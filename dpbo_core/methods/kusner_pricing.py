@@ -20,7 +20,7 @@ range, or not at all.
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -31,10 +31,10 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.exponential import EXPONENTIAL, PrivateSelection
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import Mechanism
-from dpbo_core.methods.contract import Draws, Method, guarantee_of, split_delta, split_epsilon
+from dpbo_core.methods.contract import Draws, Method, guarantee_of, split_amount, split_epsilon
 from dpbo_core.methods.problem import Problem
 from dpbo_core.models.integer_sums import GRID
-from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.amounts import allowed_units, from_units, spent_units
 from dpbo_core.privacy.certified import only_shows, score_range
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.release import Release, Spend
@@ -50,28 +50,33 @@ CAPPED_EVIDENCE = Evidence(
     "the score's range bounds what is released; exponential mechanism and discrete Laplace, composed by adding ε",
 )
 CAPPED_SCORE_EVIDENCE = Evidence(Standing.STANDARD, "the score's range bounds what is released; discrete Laplace")
-CHOICE_EVIDENCE = Evidence(
-    Standing.CORRECTED,
-    "Kusner et al. 2015, Theorem 1, tightened: at time T alone, and c at most what one person moves a score by",
-)
-SCORE_EVIDENCE = Evidence(
-    Standing.CORRECTED,
-    "Kusner et al. 2015, Theorem 3 for any T: five events at δ/5, q from one noise that the path does not depend "
-    "on, and c at most what one person moves a score by",
-)
-BOTH_EVIDENCE = Evidence(
-    Standing.CORRECTED,
-    "Kusner et al. 2015, Theorem 1 at time T alone, and Theorem 3 for any T, with five events at δ/5; c at most "
-    "what one person moves a score by",
-)
-PRINTED_EVIDENCE = Evidence(Standing.PRINTED, "Kusner et al. 2015, Theorem 1 and Corollary 1")
-PRINTED_SCORE_EVIDENCE = Evidence(
-    Standing.PRINTED, "Kusner et al. 2015, Theorem 3 and Corollary 2, whose statement is true for so few steps"
-)
-PRINTED_BOTH_EVIDENCE = Evidence(
-    Standing.PRINTED,
-    "Kusner et al. 2015, Theorems 1 and 3 and their corollaries; Theorem 3's statement is true for so few steps",
-)
+CORRECTED_EVIDENCE: Mapping[Outputs, Evidence] = {  # of Algorithm 1, by what it releases
+    "candidate": Evidence(
+        Standing.CORRECTED,
+        "Kusner et al. 2015, Theorem 1, tightened: at time T alone, and c at most what one person moves a score by",
+    ),
+    "score": Evidence(
+        Standing.CORRECTED,
+        "Kusner et al. 2015, Theorem 3 for any T: five events at δ/5, q from one noise that the path does not "
+        "depend on, and c at most what one person moves a score by",
+    ),
+    "both": Evidence(
+        Standing.CORRECTED,
+        "Kusner et al. 2015, Theorem 1 at time T alone, and Theorem 3 for any T, with five events at δ/5; c at "
+        "most what one person moves a score by",
+    ),
+}
+PRINTED_EVIDENCE: Mapping[Outputs, Evidence] = {
+    "candidate": Evidence(Standing.PRINTED, "Kusner et al. 2015, Theorem 1 and Corollary 1"),
+    "score": Evidence(
+        Standing.PRINTED, "Kusner et al. 2015, Theorem 3 and Corollary 2, whose statement is true for so few steps"
+    ),
+    "both": Evidence(
+        Standing.PRINTED,
+        "Kusner et al. 2015, Theorems 1 and 3 and their corollaries; Theorem 3's statement is true for so few "
+        "steps",
+    ),
+}
 EXACT_SCORE_EVIDENCE = Evidence(
     Standing.CORRECTED,
     "Kusner et al. 2015, Theorem 5 and Corollary 3, tightened: c is at most what one person moves a score by",
@@ -89,17 +94,11 @@ PRINTED_EXACT_CHOICE_EVIDENCE = Evidence(
 
 @dataclass(frozen=True)
 class PriorScale:
-    """The public affine map of a mean score in [0, G] to a prior of zero mean and unit variance, and its grid.
+    """The public affine map of a mean score in [0, G] to a prior of zero mean and unit variance, and its grid."""
 
-    Attributes:
-        center: the score expected before any is seen, as a share of G.
-        spread: one prior standard deviation, as a share of G.
-        capped: clip to the range that scores can have, so that no utility moves by more than b − a.
-    """
-
-    center: float
-    spread: float
-    capped: bool
+    center: float  # the score expected before any is seen, as a share of G
+    spread: float  # one prior standard deviation, as a share of G
+    capped: bool  # clip to the range that scores can have, so that no utility moves by more than b − a
 
     def __post_init__(self) -> None:
         if not (0.0 <= self.center <= 1.0 and 0.0 < self.spread <= 1.0):
@@ -120,9 +119,7 @@ class PriorScale:
         return 1.0 / self.spread
 
     def to_prior(self, total: int, range_steps: int) -> float:
-        """Return an exact integer sum of scores as a mean score, in prior standard deviations from the prior mean;
-        `range_steps` is the largest possible sum.
-        """
+        """Return an exact sum, of at most `range_steps`, as a mean score in prior deviations from the mean."""
         return ScoreMap(self.center, self.spread, 1.0).mapped(total / range_steps)
 
     def to_steps(self, z: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -132,9 +129,7 @@ class PriorScale:
         return np.asarray(np.clip(steps, *limits), dtype=np.int64)
 
     def binds(self, sensitivity: float) -> bool:
-        """Return whether this sensitivity (in prior deviations) is at least the score's range, so that the range
-        replaces it as the bound; False without `cap_at_range`.
-        """
+        """Return whether the score's range replaces this sensitivity (in prior deviations), being no larger."""
         return self.capped and sensitivity >= self.width
 
     def sensitivity_steps(self, sensitivity: float) -> int:
@@ -159,12 +154,7 @@ class PriorScale:
 
 
 def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, ...]], set[str]]:
-    """Return the draws that a certificate must state, name → mechanisms (the score's is named `score`), and the
-    names of those that rest on the prior.
-
-    Raises:
-        ValueError, KeyError: the release is none of these two methods.
-    """
+    """Return the draws that a certificate must state, name → mechanisms, and the names that rest on the prior."""
     if not only_shows(release, "hyperparameters", "score", "interval"):
         raise ValueError("value")
     draws: dict[str, tuple[str, ...]] = {}
@@ -177,9 +167,7 @@ def certified_draws(release: Release, score: str) -> tuple[dict[str, tuple[str, 
 
 
 def choice_outlook(problem: Problem, scale: PriorScale, spend: Spend) -> tuple[float, str]:
-    """Theorem 2's loss of the private choice (exceeded with probability e⁻¹), at most the range, and a sentence on
-    it, or on the odds of the best candidate where the range caps Δ.
-    """
+    """Theorem 2's loss of the choice, at most the range (exceeded with chance e⁻¹), and a sentence on it."""
     loss = kusner_2015.theorem_2_utility_bound(
         n_candidates=len(problem.candidates),
         sensitivity=spend.sensitivity,
@@ -324,7 +312,8 @@ class GPPriorMethod(Method):
 
     def _deltas(self, problem: Problem) -> tuple[int, ...]:
         """Return the study's δ in 10⁻¹², split evenly over the released outputs (choice, score)."""
-        return split_delta(problem, (1.0, 1.0) if self.outputs == "both" else (1.0,))
+        shares = (1.0, 1.0) if self.outputs == "both" else (1.0,)
+        return split_amount(problem, allowed_units(problem.delta), shares)
 
     @abstractmethod
     def proof(self, problem: Problem, uncapped: Sequence[Output]) -> tuple[Evidence, tuple[str, ...]]:

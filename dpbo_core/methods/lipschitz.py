@@ -149,8 +149,10 @@ class Lipschitz(Method):
 
     def guarantee(self, problem: Problem) -> PrivacyGuarantee:
         """Pure ε-DP of one discrete Laplace draw at scale Δ/ε; as published refuted where Δ is then too small."""
-        corrected = ONE_MODEL_EVIDENCE if self.scores_all else CORRECTED_EVIDENCE
-        evidence = self._printed_standing(problem) if self.calibration == "published" else corrected
+        evidence = ONE_MODEL_EVIDENCE if self.scores_all else CORRECTED_EVIDENCE
+        if self.calibration == "published":
+            enough = self._sensitivity_steps(problem) >= self._corrected_steps(problem)
+            evidence = PRINTED_EVIDENCE if enough else REFUTED_EVIDENCE
         assumed = (STEP_TIMES_HIDDEN.name,) if self.train == "step" and not evidence.refuted else ()
         return guarantee_of(problem, delta=0.0, evidence=evidence, assumptions=assumed)
 
@@ -193,13 +195,11 @@ class Lipschitz(Method):
         return (WholePath if self.scores_all else LipschitzSearch)(self, problem, plan)
 
     def _sensitivity_steps(self, problem: Problem) -> int:
-        """Return the sensitivity Δ of the best score, in whole steps of the integer sum, rounded up.
+        """Return the sensitivity Δ of the best score by Theorem 7, in whole steps of the integer sum, rounded up.
 
-        It is Theorem 7's, as printed or corrected, as `calibration` says. Λ are the candidates. A search that
-        scores only the candidates on its path is refused where a person's records are averaged to one score: the
-        paths of two neighbouring tables may end at different models, so that every person present may score
-        differently, and how many are present is private. If all of Λ is scored, one person moves the sum by at most
-        the range R of a score, since an absent person counts as the score φ(0) of margin 0.
+        A path is refused where each person counts once: it may end at different models on neighbouring tables, so
+        that every person present scores differently, and how many are present is private. If all of Λ is scored,
+        one person moves the sum by at most R, since an absent person counts as the score φ(0) of margin 0.
         """
         if not self.scores_all:
             refuse_persons(
@@ -209,13 +209,7 @@ class Lipschitz(Method):
             return max(1, int(np.ceil(self._as_printed(problem) / problem.score_per_step * (1.0 + 1e-12))))
         return self._corrected_steps(problem)
 
-    def _printed_standing(self, problem: Problem) -> Evidence:
-        """Return the evidence for Theorem 7 as printed: refuted if its Δ is below the corrected one here."""
-        enough = self._sensitivity_steps(problem) >= self._corrected_steps(problem)
-        return PRINTED_EVIDENCE if enough else REFUTED_EVIDENCE
-
     def _corrected_steps(self, problem: Problem) -> int:
-        """Return the corrected sensitivity in whole steps: of a path, or of all of Λ."""
         lambda_min, lambda_max = _ends(problem)
         L, G = problem.score.lipschitz, problem.score_range  # line 4
         loss_at_zero = initial_loss(problem.model.estimator)

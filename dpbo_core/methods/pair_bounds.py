@@ -39,15 +39,10 @@ _HALVINGS = 60
 
 @dataclass(frozen=True)
 class NoiseTail:
-    """The upper tail of a draw's noise, whose law is symmetric about 0.
+    """The upper tail of a draw's noise, whose law is symmetric about 0."""
 
-    Attributes:
-        scale: b of the Laplace law, or σ.
-        gaussian: whether it is the Gaussian law.
-    """
-
-    scale: float
-    gaussian: bool
+    scale: float  # b of the Laplace law, or σ
+    gaussian: bool  # whether it is the Gaussian law
 
     @classmethod
     def of(cls, mechanism: DiscreteLaplace | DiscreteGaussian) -> "NoiseTail":
@@ -93,9 +88,7 @@ def bounds_of_pairs(drawn: Reals, tail: NoiseTail, most: float) -> tuple[NDArray
 
 
 def bounds_of_count(draw: Reals, tail: NoiseTail, draws: int = 1) -> tuple[Reals, Reals]:
-    """Return the ends of an interval of the count B, given its noisy value B̂; of `draws` such intervals all hold
-    together with the chance that is meant for one.
-    """
+    """Return an interval of the count B given its noisy B̂; `draws` such intervals hold together."""
     reach = tail.reach(COUNT / (2.0 * draws)) + 1.0
     return draw - reach, draw + reach
 
@@ -103,9 +96,7 @@ def bounds_of_count(draw: Reals, tail: NoiseTail, draws: int = 1) -> tuple[Reals
 def auc_interval(
     count: tuple[Reals, Reals], pairs: tuple[Reals, Reals], beside: float | Reals
 ) -> tuple[Reals, Reals]:
-    """Return the smallest and largest AUC `beside` + B/D, in [0, 1], for B within `count` and D > 0 within
-    `pairs`.
-    """
+    """Return the smallest and largest AUC `beside` + B/D, in [0, 1], for B within `count` and D within `pairs`."""
     (least, greatest), (few, many) = count, pairs
     low = beside + least / np.where(least < 0.0, few, many)
     high = beside + greatest / np.where(greatest > 0.0, few, many)

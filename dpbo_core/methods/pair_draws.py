@@ -44,19 +44,11 @@ DEFAULT_PUBLIC_SCORE = 0.75  # r where nothing public says better: halfway betwe
 
 @dataclass(frozen=True)
 class Unit:
-    """The map from a draw to a score: score = offset + draw · per_step.
+    """The map from a draw to a score: score = offset + draw · per_step."""
 
-    Attributes:
-        per_step: score per step of the draw; 1/D̂ of pairs.
-        offset: r; 0 of a mean.
-        pairs: the ends of the interval of D; None of a mean.
-        stated: whether scores may be shown: of pairs, whether D̂ clearly stands out of its noise. Where it does not,
-            the map orders candidates as any other would, for a search, and says nothing of their scores.
-    """
-
-    per_step: float
-    offset: float = 0.0
-    pairs: tuple[float, float] | None = None
+    per_step: float  # score per step of the draw; 1/D̂ of pairs
+    offset: float = 0.0  # r; 0 of a mean
+    pairs: tuple[float, float] | None = None  # the ends of the interval of D; None of a mean
     stated: bool = True
 
     def score(self, draw: int) -> float:
@@ -90,16 +82,12 @@ def in_pairs(problem: Problem) -> PairCount | None:
 
 
 def unit_of(problem: Problem) -> Unit:
-    """Return the linear map from a noised integer to a mean score; for pairs, at the public share of positives,
-    since their number D is not drawn yet.
-    """
+    """Return the linear map from a noised integer to a mean score; of pairs, at the public share of positives."""
     return Unit(problem.metric_per_step)
 
 
 def unit_drawn(pairs: PairCount, drawn: int, number: DiscreteLaplace | DiscreteGaussian, beside: float) -> Unit:
-    """Return the linear map from a noised count of pairs to an AUC, once D̂ = `drawn` (the number of pairs, noised
-    by `number`) is known; `beside` is the public score r.
-    """
+    """Return the map from a noised count to an AUC, once D̂ = `drawn` is known; `beside` is the public score r."""
     tail = NoiseTail.of(number)
     stated, low, high = bounds_of_pairs(np.array(drawn, dtype=np.float64), tail, pairs.range_steps)
     n_pairs = min(max(float(drawn), tail.least_shown, 1.0), float(pairs.range_steps))
@@ -148,9 +136,7 @@ def name_of(problem: Problem) -> str:
 
 
 def shares_of(problem: Problem, whole: float) -> tuple[float, ...]:
-    """Return the shares of ε for the noise draws: the share `whole`, or, if pairs are counted, one for their number
-    and one for the score.
-    """
+    """Return the shares of ε for the draws: `whole`, or of pairs one for their number and one for the score."""
     if in_pairs(problem) is None:
         return (whole,)
     return whole * SHARE_OF_PAIRS, whole * (1.0 - SHARE_OF_PAIRS)
@@ -187,9 +173,7 @@ def auc_caption(problem: Problem, unit: Unit, score: float, interval: tuple[floa
 
 
 def beside(problem: Problem, index: int) -> float:
-    """Return r, the public score of candidate `index`, or 0.75 without one. Noise is added to C₂ − ⌊rD⌋, since the
-    error of D̂ matters little for an AUC near r.
-    """
+    """Return r, the public score of a candidate, or 0.75: the error of D̂ matters little for an AUC near r."""
     public = attempted(lambda: problem.public_score(index), DEFAULT_PUBLIC_SCORE)
     return on_grid(min(max(public, 0.0), 1.0))
 
@@ -200,12 +184,7 @@ def on_grid(share: float) -> float:
 
 
 def one_unit_moves(release: Release) -> float:
-    """Return how far one record can move the released score, in its units: every draw must state at least this
-    sensitivity.
-
-    Raises:
-        KeyError, TypeError, ValueError: the release's facts do not say.
-    """
+    """Return how far one record can move the released score: every draw must state at least this sensitivity."""
     score, counted = SCORES.get(release.facts["score"]), release.facts.get(COUNTS)
     if counted is None and (score is None or score.of_pairs is None or score.of_outcome is not None):
         return one_record_moves(release)

@@ -144,9 +144,7 @@ class PrivateGrid(Method):
         return (PrivateGrid(evaluate="tried", base_measure="public", paired=paired, editions=planned),)
 
     def simulated(self, problem: Problem) -> Simulated:
-        """Return this method's place in the simulations of `dpbo plan`, and the record counts that match
-        its noise.
-        """
+        """Return this method's place in the advice's simulation, by the record counts that match its noise."""
         spends, metric_per_score = self.plan(problem).spends, problem.metric_per_step / problem.score_per_step
         choice, score = (
             spend.noise_scale * metric_per_score / problem.score_range for spend in (spends[0], spends[-1])
@@ -375,9 +373,7 @@ class GridSearch(Opaque):
         return make_release(self._method, self._problem, self._plan, noise, value)
 
     def _lead(self, selection: NoisyMax, place: int, lead: int) -> dict[str, float | None]:
-        """Return the released lead of the choice, and how much better than all others its score on these records is
-        at least, in units of the score; None if the lead is within the noise and the public head start.
-        """
+        """Return the released lead, and how much better than all others the choice surely is on these records."""
         others = np.delete(self._head_start, place)
         surely = selection.certain_lead(lead - int(self._head_start[place]) + int(others.min()), CONFIDENCE)
         at_least = None if surely is None else surely * self._problem.score_per_step

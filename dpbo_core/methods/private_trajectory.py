@@ -18,7 +18,6 @@ By a count of pairs y_t is B = C₂ − ⌊rD⌋ with noise, and D is drawn once
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,9 +36,9 @@ from dpbo_core.methods.contract import (
     ReleasedScores,
     Scope,
     Simulated,
+    gaussian_noise,
     guarantee_of,
     make_release,
-    too_small,
 )
 from dpbo_core.methods.final_choice import (
     LOOK_AFTER_CHOICE,
@@ -63,14 +62,14 @@ from dpbo_core.methods.pair_draws import (
 from dpbo_core.methods.problem import Problem, stated_kernel
 from dpbo_core.methods.public_search import doubt, search_on_public_data
 from dpbo_core.models.scoring.in_memory import Scorer, evaluate_all, shifted
-from dpbo_core.privacy.amounts import from_units, split_units
+from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.certified import CertificateRules, stated_steps
 from dpbo_core.privacy.guarantee import Evidence, PrivacyGuarantee, Standing
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, PrivacyPlan, Release, Spend, step_score
 from dpbo_core.privacy.sensitive import Opaque, Sensitive
 from dpbo_core.search import DEFAULT_N_STEPS
 from dpbo_core.search.bo import AveragedSearch, SearchDomain, acquisition_named, prior_of
-from dpbo_core.search.estimates import CENTRE, SPREAD, ScoreMap
+from dpbo_core.search.estimates import CENTRE, NORMAL_90, SPREAD, ScoreMap
 
 if TYPE_CHECKING:
     from dpbo_core.mechanisms.exponential import PrivateSelection
@@ -81,6 +80,7 @@ EVIDENCE = Evidence(
     "discrete Gaussian (Canonne, Kamath, Steinke 2020) composed adaptively in zCDP; the rest is post-processing",
 )
 CHOICE_SCORE_DRAW = "score of the choice"
+EQUALITY_TOLERANCE = 1e-9  # relative: two numbers that were computed alike
 RESIDUAL_AMPLITUDE = 1.0  # doubts of the public score: the residual's amplitude
 SIMULATED_SHARE, SIMULATED_DELTA = 1.0 - USUAL_LOOK, 1e-6  # of ρ* at ε = 1, for the path, in the simulation
 
@@ -149,9 +149,7 @@ class PrivateTrajectory(Method):
         return PrivateTrajectory(prior="public"), PrivateTrajectory()
 
     def simulated(self, problem: Problem) -> Simulated:
-        """Return this method's place in the simulations of `dpbo plan`, and the record counts that match
-        its noise.
-        """
+        """Return this method's place in the advice's simulation, by the record counts that match its noise."""
         if self.final_share:
             plain = replace(self, final_share=0.0, look_share=None)
             path = plain.simulated(problem)
@@ -163,9 +161,7 @@ class PrivateTrajectory(Method):
         return Simulated(f"{self.kind}/{self.prior}", records, records)
 
     def guarantee(self, problem: Problem) -> PrivacyGuarantee:
-        """Return (ε, δ) by zCDP of the noise on T scores and, if `final_share` > 0, of one more private choice and
-        a newly noised score of it.
-        """
+        """Return (ε, δ) by zCDP of the noise on T scores, and of a final choice and a fresh look if paid for."""
         evidence = MIXED_EVIDENCE if self.final_share else EVIDENCE
         return guarantee_of(problem, delta=problem.delta, evidence=evidence, scope=self.scope)
 
@@ -203,10 +199,20 @@ class PrivateTrajectory(Method):
 
     @staticmethod
     def released_scores(release: Release) -> ReleasedScores:
-        """Return every step's score in a release, and the fresh look at the choice (one more noised score)."""
-        from dpbo_core.methods.earlier_editions import steps_and_look
-
-        return steps_and_look(release, CHOICE_SCORE_DRAW)
+        """Return every step's score in a release and, if the interval is the fresh look's, its middle."""
+        value, unit = release.value, release.score_per_unit
+        if value["score"] is None:
+            return ()
+        scales = {spend.what: spend.noise_scale * unit for spend in release.spends}
+        scores = [
+            (step["hyperparameters"], float(step["score"]), scales[step_score(step["step"])])
+            for step in value["trajectory"]
+        ]
+        if CHOICE_SCORE_DRAW in scales:
+            (low, high), look = value["interval"], scales[CHOICE_SCORE_DRAW]
+            if abs((high - low) / 2.0 - NORMAL_90 * look) <= EQUALITY_TOLERANCE * (high - low):
+                scores.append((value["hyperparameters"], (low + high) / 2.0, look))
+        return tuple(scores)
 
     def outlook(self, problem: Problem) -> Outlook:
         """Return the expected error: the posterior mean's mean absolute error at T evenly spread candidates."""
@@ -237,9 +243,7 @@ class PrivateTrajectory(Method):
         return search_on_public_data(problem, self.public_trials).mean if self.prior == "public" else None
 
     def deviation(self, problem: Problem, public: NDArray[np.float64] | None, scale: float) -> float | None:
-        """Return the prior's median deviation from the `public` scores (N,), in units of `scale`; None without
-        them.
-        """
+        """Return the prior's median deviation from the `public` scores, in units of `scale`; None without them."""
         return None if public is None else RESIDUAL_AMPLITUDE * doubt(problem, float(public.max())) / scale
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "TrajectorySearch":
@@ -248,14 +252,7 @@ class PrivateTrajectory(Method):
 
     def observations(self, problem: Problem) -> tuple[DiscreteGaussian, ...]:
         """Return the mechanism that noises the score in each of the T steps; refused if the budget is too small."""
-        T, whole = self.n_steps(problem), self._rho(problem)[0]
-        try:
-            parts = split_units(whole, (1.0,) * T)
-        except ValueError:
-            parts = ()
-        if not parts:
-            raise too_small(problem)
-        return tuple(_gaussian(problem, rho) for rho in parts)
+        return gaussian_noise(problem, self._rho(problem)[0], self.n_steps(problem))
 
     def selection(self, problem: Problem) -> "PrivateSelection | None":
         """Return the mechanism of the final choice; None if the posterior mean chooses."""
@@ -263,11 +260,11 @@ class PrivateTrajectory(Method):
 
     def look(self, problem: Problem) -> DiscreteGaussian | None:
         """The mechanism of the fresh look (one more noised score of the choice); None if none is paid for."""
-        return None if self.shares[1] == 0.0 else _gaussian(problem, self._rho(problem)[2])
+        return None if self.shares[1] == 0.0 else gaussian_noise(problem, self._rho(problem)[2])[0]
 
     def number(self, problem: Problem) -> DiscreteGaussian | None:
         """Return the mechanism that noises the number of pairs; None if the score is a mean."""
-        return None if in_pairs(problem) is None else _gaussian(problem, self._rho(problem)[3])
+        return None if in_pairs(problem) is None else gaussian_noise(problem, self._rho(problem)[3])[0]
 
     def _rho(self, problem: Problem) -> tuple[int, int, int, int]:
         """The zCDP budget in 10⁻¹², split: steps' scores, final choice, fresh look, pairs; refused at δ = 0."""
@@ -282,12 +279,6 @@ class PrivateTrajectory(Method):
         total -= number
         final, look = (math.floor(total * share) for share in self.shares)
         return total - final - look, final, look, number
-
-
-def _gaussian(problem: Problem, rho: int) -> DiscreteGaussian:
-    if rho < 1:
-        raise too_small(problem)
-    return DiscreteGaussian(problem.record_steps, rho, problem.score_per_step)
 
 
 class TrajectorySearch(Opaque):
@@ -401,9 +392,7 @@ class TrajectorySearch(Opaque):
         return self._scored[index]
 
     def _observed(self, total: Sensitive[int]) -> Sensitive[int]:
-        """Return the sealed integer that noise is added to: the sum of scores, or, if pairs are counted, C₂
-        − ⌊rD⌋.
-        """
+        """Return the sealed integer that noise is added to: the sum of scores, or of pairs C₂ − ⌊rD⌋."""
         return total if self._all_pairs is None else shifted(total, self._all_pairs, self._beside)
 
     def _released_step(self, t: int) -> Released:
@@ -423,11 +412,10 @@ class TrajectorySearch(Opaque):
         scale, encoded = SPREAD * problem.score_range, problem.candidates.encoded
         sigma = self._observations[0].scale * self._unit.per_step / scale
         score_map = ScoreMap(centre, scale, problem.score_range)
-        begin: Callable[..., AveragedSearch | LearningSearch] = AveragedSearch
-        if problem.earlier:
-            from dpbo_core.methods.earlier_editions import search_after
-
-            begin = search_after(problem.earlier, score_map, scale)
+        past = [
+            [(it.index, score_map.mapped(it.score), max((it.deviation / scale) ** 2, 1e-10)) for it in one.scores]
+            for one in problem.earlier or ()
+        ]
         prior = prior_of(
             kernel=search.kernel,
             lengthscale=search.lengthscale,
@@ -437,4 +425,9 @@ class TrajectorySearch(Opaque):
         )
         guess = np.zeros(len(encoded)) if public is None else (public - centre) / scale
         domain = SearchDomain(encoded, prior, max(sigma**2, 1e-10), guess)
-        return score_map, begin(domain, acquisition_named(search.acquisition, beta=search.beta))
+        acquisition = acquisition_named(search.acquisition, beta=search.beta)
+        if not any(past):
+            return score_map, AveragedSearch(domain, acquisition)
+        from dpbo_core.search.learning import LearningSearch
+
+        return score_map, LearningSearch(domain, acquisition, past=past)

@@ -137,35 +137,22 @@ class Trainer(Protocol):
 
 @dataclass(frozen=True)
 class TrainingFacts:
-    """What is public of a SENSITIVE training set.
-
-    Attributes:
-        n_records: n.
-        classes: the labels, sorted.
-        feature_names: the features of the model, known once the file's header was read.
-        scored: whether models are scored on these very records, for want of a validation set.
-    """
+    """What is public of a SENSITIVE training set."""
 
     n_records: int
-    classes: tuple[Value, ...]
-    feature_names: tuple[str, ...] = ()
-    scored: bool = False
+    classes: tuple[Value, ...]  # the labels, sorted
+    feature_names: tuple[str, ...] = ()  # the features of the model, known once the file's header was read
+    scored: bool = False  # whether models are scored on these very records, for want of a validation set
 
 
 @dataclass(frozen=True, eq=False)
 class PublicSearch:
-    """What a search on public data says of every candidate.
+    """What a search on public data says of every candidate."""
 
-    Attributes:
-        search: the settings it was made under.
-        tried: the candidates that were cross-validated, in order, (R,).
-        scores: their public scores, (R,).
-        mean: the public score where it is known, the Gaussian process's mean of it elsewhere, (N,).
-    """
-
-    search: SearchSettings
-    tried: tuple[int, ...]
-    scores: NDArray[np.float64] = field(repr=False)
+    search: SearchSettings  # the settings it was made under
+    tried: tuple[int, ...]  # the candidates that were cross-validated, in order, (R,)
+    scores: NDArray[np.float64] = field(repr=False)  # their public scores, (R,)
+    # the public score where it is known, the Gaussian process's mean of it elsewhere, (N,)
     mean: NDArray[np.float64] = field(repr=False)
 
 
@@ -248,16 +235,12 @@ class Problem:
 
     @property
     def score_per_step(self) -> float:
-        """Return the mean score per step of the exact integer sum, by which noise is priced; for pairs, the AUC per
-        step if half of the records are positive.
-        """
+        """The mean score per step of the exact sum; of pairs, the AUC per step if half are positive."""
         return self.aggregate.score_per_step
 
     @property
     def metric_per_step(self) -> float:
-        """Return the metric per step of the exact integer sum; for pairs, the AUC at the public share of
-        positives.
-        """
+        """The metric per step of the exact sum; of pairs, the AUC at the public share of positives."""
         return self.aggregate.metric_per_step
 
     @property

@@ -77,9 +77,7 @@ class Public(Method):
         return (Public(),)
 
     def simulated(self, problem: Problem) -> Simulated:
-        """Return this method's place in the simulations of `dpbo plan`, and the record counts that match
-        its noise.
-        """
+        """Return this method's place in the advice's simulation, by the record counts that match its noise."""
         metric_per_score = problem.metric_per_step / problem.score_per_step
         records = problem.score_range / (self.plan(problem).spends[-1].noise_scale * metric_per_score)
         return Simulated(self.kind, records, records)

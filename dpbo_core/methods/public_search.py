@@ -220,9 +220,7 @@ def pairing(
 
 
 def doubt(problem: Problem, best: float) -> float:
-    """Return e, the expected error of a public score near `best` as an estimate of the sensitive one: sampling
-    error, plus a possible difference between the two populations.
-    """
+    """Return e, the expected error of a public score near `best`: sampling, and how the populations may differ."""
     return math.hypot(
         DOUBT_ERRORS * problem.aggregate.doubt(best, problem.n_training), SCORE_SHIFT * problem.score_range
     )

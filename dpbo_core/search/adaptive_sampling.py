@@ -12,7 +12,6 @@
 """
 
 import math
-from collections.abc import Callable, Mapping
 from typing import Literal
 
 import numpy as np
@@ -80,12 +79,6 @@ def softmax(scores: Vector, *, inverse_temperature: float) -> Vector:
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 
 
-PROJECTIONS: Mapping[Projection, Callable[..., Vector]] = {
-    "euclidean": project,
-    "divergence": project_by_divergence,
-}
-
-
 class UniformSampler:
     """Algorithm 2: every trial is drawn from the prior π₀ (uniform in the paper), whatever came before."""
 
@@ -118,17 +111,7 @@ class GaussianProcessSampler:
         inverse_temperature: float,
         projection: Projection = "euclidean",
     ) -> None:
-        """A sampler before the first trial.
-
-        Args:
-            posterior: of the quality, nothing observed yet; it is this sampler's own.
-            prior: π₀, (N,).
-            bounds: c and C.
-            exploration: τ.
-            inverse_temperature: β.
-            projection: in which sense the density within the bounds is the nearest.
-        """
-        self._project = PROJECTIONS[projection]
+        self._project = project if projection == "euclidean" else project_by_divergence
         self._posterior, self._prior = posterior, prior
         self._lower, self._upper = bounds
         self._tau, self._beta = exploration, inverse_temperature

@@ -1,19 +1,7 @@
 """Bayesian optimisation: acquisitions, the search by one posterior, and the search that finds its kernel.
 
-Which candidate to try next: each acquisition scores all N, and the search takes the largest.
-
-| symbol | name here | meaning | shape |
-|---|---|---|---|
-| μ, σ | `posterior.mean`, `posterior.std` | posterior of the score | (N,) |
-| t | `step` | the step being chosen, from 1 | scalar |
-| β_t | `UCB.beta_at` | weight of exploration, under the root: μ + √β_t·σ | scalar ≥ 0 |
-| δ′ | `UCB.delta` | failure probability of the confidence bounds | scalar in (0, 1) |
-| μ⁺ | `incumbent` | largest posterior mean among the visited | scalar |
-| Φ, φ | — | distribution and density of the standard normal | — |
-
-β is that of Srinivas et al. (2010): it multiplies the variance under the root. Some libraries call √β by that name.
-
-The search loop, turned inside out: ask which candidate to try, tell what was seen there.
+Each acquisition scores all N candidates, and the search takes the largest. Its loop is turned inside out: ask which
+candidate to try, tell what was seen there.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
@@ -21,18 +9,18 @@ The search loop, turned inside out: ask which candidate to try, tell what was se
 | t | `step` | the step that the next `ask` is for, from 1 | scalar |
 | λ_t | `ask()` | the candidate to try at step t | index |
 | y_t | `tell(index, value)` | what was seen, on the prior's scale | scalar |
-
-Bayesian optimisation on noisy values, the kernel found as it goes and averaged over at the end.
-
-| symbol | name here | meaning | shape |
-|---|---|---|---|
-| Λ | `encoded` | candidates in the unit cube | (N, d) |
-| h | `guess` | a public guess of the score at every candidate, centred, on the prior's scale | (N,) |
 | σ² | `noise_variance` | of one told value, known | scalar |
-| y_t | `tell(index, value)` | what was seen | scalar |
+| h | `guess` | a public guess of the score at every candidate, centred, on the prior's scale | (N,) |
+| μ, σ | `posterior.mean`, `posterior.std` | posterior of the score | (N,) |
+| β_t | `UCB.beta_at` | weight of exploration, under the root: μ + √β_t·σ | scalar ≥ 0 |
+| δ′ | `UCB.delta` | failure probability of the confidence bounds | scalar in (0, 1) |
+| μ⁺ | `incumbent` | largest posterior mean among the visited | scalar |
+| Φ, φ | — | distribution and density of the standard normal | — |
 
-During the search one kernel is used, the most probable one, which costs O(t·N) a step. At the end the scores of a
-few candidates are estimated by the mixture over all kernels.
+β is that of Srinivas et al. (2010): it multiplies the variance under the root. Some libraries call √β by that name.
+
+Where the kernel is not known, the most probable one is used during the search, which costs O(t·N) a step. At the
+end the scores of a few candidates are estimated by the mixture over all kernels.
 """
 
 import math
@@ -139,42 +127,27 @@ class BayesianSearch:
     """
 
     def __init__(self, posterior: Posterior, acquisition: Acquisition) -> None:
-        """Start a search without observed values."""
-        self._posterior = posterior
+        self.posterior = posterior  # of all candidates' scores, given every value so far
         self._acquisition = acquisition
-        self._visited: list[int] = []
-
-    @property
-    def posterior(self) -> Posterior:
-        """The Gaussian process posterior of all candidates' scores, given every value so far."""
-        return self._posterior
+        self.visited: list[int] = []  # candidates with values so far, in order; one may be there more than once
 
     @property
     def step(self) -> int:
         """The step t of the next `ask`: one more than the number of values so far."""
-        return len(self._visited) + 1
-
-    @property
-    def visited(self) -> tuple[int, ...]:
-        """The candidates with values so far, in order; one may be there more than once."""
-        return tuple(self._visited)
+        return len(self.visited) + 1
 
     def ask(self) -> int:
         """Return the candidate with the largest acquisition; before any value the most central."""
-        if self._visited:
-            scores = self._acquisition.scores(self._posterior, self.step, self._visited)
+        if self.visited:
+            scores = self._acquisition.scores(self.posterior, self.step, self.visited)
         else:
-            scores = -((self._posterior.candidates - 0.5) ** 2).sum(axis=1)  # nearness to the cube's centre
+            scores = -((self.posterior.candidates - 0.5) ** 2).sum(axis=1)  # nearness to the cube's centre
         return int(scores.argmax())
 
     def tell(self, index: int, value: float) -> None:
-        """Add the value observed at `index`, which need not be the candidate asked for.
-
-        Raises:
-            ValueError: no such candidate, or a value that is not finite (the message does not show it).
-        """
-        self._posterior.observe(index, value)
-        self._visited.append(int(index))
+        """Add the value observed at `index`, which need not be the candidate asked for."""
+        self.posterior.observe(index, value)
+        self.visited.append(int(index))
 
 
 REFIT_UNTIL, GROWTH = 20, 1.1  # the kernel is found again at each of the first 20 values, then at every tenth more
@@ -206,7 +179,6 @@ class AveragedSearch:
     """
 
     def __init__(self, domain: SearchDomain, acquisition: Acquisition) -> None:
-        """Begin a search that was told no value."""
         self.domain, self._acquisition = domain, acquisition
         self._observations: list[tuple[int, float]] = []
         self._fitted_at = 0
@@ -265,14 +237,8 @@ def prior_of(
 ) -> Prior:
     """Return the public prior over kernels for a score that is mapped to [−2, 2].
 
-    Args:
-        kernel: "matern52" or "se".
-        lengthscale: a number is where ℓ is centred, within a factor of about 2; "fit" centres it at 0.3√d, within
-            a factor of about 7.
-        dimensions: d.
-        guessed: whether public scores are the prior mean. The score then differs little from that mean, so the
-            prior's deviations are smaller.
-        deviation: median of the kernel's standard deviation s; None for the usual one.
+    A lengthscale that is a number centres ℓ within a factor of about 2; "fit" does at 0.3√d, within one of about 7.
+    Where public scores are the prior mean (`guessed`) the score differs little from it: the deviations are smaller.
     """
     free = isinstance(lengthscale, str)  # "fit"
     return Prior(

@@ -39,9 +39,8 @@ def dyadic_levels(encoded: NDArray[np.float64]) -> NDArray[np.int64]:
         side = 2**level
         cells = np.minimum((encoded * side).astype(np.int64), side - 1)
         distance = ((encoded * side - (cells + 0.5)) ** 2).sum(axis=1)
-        order = np.lexsort(
-            (np.arange(N), distance, levels > level, *cells.T)
-        )  # groups cells; in a cell, candidates of earlier levels come first, then the nearest to its centre
+        # groups cells; in a cell, candidates of earlier levels come first, then the nearest to its centre
+        order = np.lexsort((np.arange(N), distance, levels > level, *cells.T))
         first = np.ones(N, dtype=bool)
         first[1:] = (cells[order[1:]] != cells[order[:-1]]).any(axis=1)
         chosen = order[first]
@@ -55,7 +54,6 @@ class BranchAndBound:
     """Branch and bound by ask and tell: ask which candidate to evaluate, tell its exact score."""
 
     def __init__(self, encoded: NDArray[np.float64], kernel: Kernel) -> None:
-        """A search before the first evaluation."""
         self._posterior = Posterior(encoded, kernel, JITTER)
         self._levels = dyadic_levels(encoded)
         self._region = np.ones(len(encoded), dtype=bool)
@@ -77,8 +75,10 @@ class BranchAndBound:
 
         R is shrunk first. Once all of R is evaluated, return the candidate of R with the largest posterior mean.
         """
-        if self._n_evaluated:
-            self._shrink()
+        if self._n_evaluated:  # R ← {λ ∈ R: UCB(λ) ≥ max LCB}
+            width = self._deviation_bound()
+            lower, upper = self._posterior.mean - width, self._posterior.mean + width
+            self._region &= upper >= lower[self._region].max()
         while True:
             waiting = np.flatnonzero(self._region & ~self._evaluated & (self._levels <= self._level))
             if waiting.size:
@@ -89,11 +89,7 @@ class BranchAndBound:
             self._level += 1
 
     def tell(self, index: int, value: float) -> None:
-        """Add the exact value at `index`; a second value of one candidate adds nothing.
-
-        Raises:
-            ValueError: no such candidate, or a value that is not finite (the message does not show it).
-        """
+        """Add the exact value at `index`; a second value of one candidate adds nothing."""
         if not self._evaluated[index]:
             self._posterior.observe(index, value)
             self._evaluated[index] = True
@@ -104,9 +100,3 @@ class BranchAndBound:
         t, N = max(1, self._n_evaluated), len(self._region)
         beta = 2.0 * math.log(N * t**2 * math.pi**2 / (6.0 * FAILURE_PROBABILITY))
         return np.asarray(math.sqrt(beta) * self._posterior.std)
-
-    def _shrink(self) -> None:
-        """Drop the candidates that cannot be the maximiser: R ← {λ ∈ R: UCB(λ) ≥ max LCB}."""
-        width = self._deviation_bound()
-        lower, upper = self._posterior.mean - width, self._posterior.mean + width
-        self._region &= upper >= lower[self._region].max()

@@ -55,16 +55,11 @@ class Observations:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Drifting(Components):
-    """A mixture of drifting Gaussian processes (ℓ, s², a, q, b) given some observations; of the present score.
+    """A mixture of drifting Gaussian processes (ℓ, s², a, q, b) given some observations; of the present score."""
 
-    Attributes:
-        observations: what they were fitted to.
-        drifts, changes: q and b of each component, (C,) each.
-    """
-
-    observations: Observations
-    drifts: NDArray[np.float64]
-    changes: NDArray[np.int64]
+    observations: Observations  # what they were fitted to
+    drifts: NDArray[np.float64]  # q and b of each component, (C,) each
+    changes: NDArray[np.int64]  # q and b of each component, (C,) each
 
     _by_component: ClassVar[tuple[str, ...]] = (*Components._by_component, "drifts", "changes")
 
@@ -155,9 +150,7 @@ def _shared(prior: Prior, observations: Observations) -> NDArray[np.float64]:
 def _edition_correlation(
     drifts: NDArray[np.float64], changes: NDArray[np.int64], ages: NDArray[np.int64], others: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return each component's correlation of scores in runs of `ages` with those of `others`,
-    e^(−drift·difference), and 0 across its change: (C,), (C,), (n,), (m,) → (C, n, m).
-    """
+    """Return each component's correlation of scores at two ages: (C,), (C,), (n,), (m,) → (C, n, m)."""
     apart = np.abs(ages[:, None] - others)
     older, others_older = ages >= changes[:, None], others >= changes[:, None]
     related = older[:, :, None] == others_older[:, None, :]

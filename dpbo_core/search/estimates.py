@@ -76,32 +76,20 @@ class Mixture(Protocol):
     def moments(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return each component's mean and standard deviation of the scores of n candidates, (C, n) each.
-
-        Args:
-            candidates: (n, d), in the unit cube.
-            guess: (n,) h at these candidates.
-        """
+        """Return each component's mean and standard deviation of the scores of n candidates, (C, n) each."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Components(ABC):
-    """A mixture of Gaussian processes, heaviest first, with what predictions at other candidates need.
-
-    Attributes:
-        prior: public.
-        weights: of each component, (C,).
-        lengthscales, variances, trusts: ℓ, s² and a, (C,) each.
-        factors, whitened: L with LLᵀ = A, and L⁻¹(ȳ − a·h): (C, u, u), (C, u).
-    """
+    """A mixture of Gaussian processes, heaviest first, with what predictions at other candidates need."""
 
     prior: Prior
-    weights: NDArray[np.float64]
-    lengthscales: NDArray[np.float64]
-    variances: NDArray[np.float64]
-    trusts: NDArray[np.float64]
-    factors: NDArray[np.float64]
-    whitened: NDArray[np.float64]
+    weights: NDArray[np.float64]  # of each component, (C,)
+    lengthscales: NDArray[np.float64]  # ℓ, (C,)
+    variances: NDArray[np.float64]  # s², (C,)
+    trusts: NDArray[np.float64]  # a, (C,)
+    factors: NDArray[np.float64]  # L with LLᵀ = A, (C, u, u)
+    whitened: NDArray[np.float64]  # L⁻¹(ȳ − a·h), (C, u)
 
     def moments(
         self, candidates: NDArray[np.float64], guess: NDArray[np.float64]
@@ -240,13 +228,6 @@ def average(
 
     Each (ℓ, s², a) of the prior's grid is weighted by its posterior probability; negligible ones are left out. It
     costs O(C·u³), 4 ms at u = 20.
-
-    Args:
-        points: X in the unit cube, (u, d), all different.
-        values: ȳ, (u,), finite.
-        noise: S, (u,), ≥ 0; below 1e-10 it is raised to that.
-        guess: h, (u,); not looked at unless `prior.guessed`.
-        prior: public.
     """
     lengthscales, deviations, log_prior = grid_of(prior)
     trusts = np.array(TRUST_LEVELS) if prior.guessed else np.zeros(1)
@@ -353,12 +334,6 @@ class ScoreMap:
         more than noise explains in nine cases of ten, the posterior's variance is increased by the excess τ² =
         max(0, (m − y)² − 1.645²·(s² + σ²)), so that a wrong model has little weight. The result is the mean of that
         normal distribution truncated to the interval.
-
-        Args:
-            observed: y, the fresh score.
-            deviation: σ of its noise.
-            posterior: mean and 90% interval of the score by the earlier scores alone.
-            interval: the 90% interval to return; None for the one that follows from the fresh score alone.
         """
         low, high = interval or bounded_interval(observed, deviation, self.top)
         mean, ends = posterior

@@ -12,34 +12,24 @@ Stationary kernels on the unit cube.
 Source: Rasmussen and Williams (2006), equations 4.9 and 4.17. Differences are squared one dimension at a time:
 ‖a‖² + ‖b‖² − 2aᵀb would lose half the digits between near neighbours.
 
-The Cholesky factor of K + σ²I, grown by one row an observation and applied to every candidate as it grows.
-
-| symbol | name here | meaning | shape |
-|---|---|---|---|
-| N | `n_candidates` | candidates | scalar |
-| t | `len(factor)` | observations so far | scalar |
-| x_1 … x_t | `indices` | candidates observed, repeats allowed | t indices |
-| K | — | prior covariance k(x_i, x_j) | (t, t) |
-| σ² | `noise_variance` | noise of one observation, at least `JITTER` | scalar |
-| L | — | L Lᵀ = K + σ²I | (t, t) |
-| V | `row` | V = L⁻¹ k(X, Λ) | (t, N) |
-
-Row t of L is V[:t−1, x_t] followed by its pivot, so L is part of V and no system is solved. A new observation costs
-one product of a row with V, O(t·N). V is stored in stacks of rows, so that it grows without being copied. The first
-stack has room for the expected number of observations; later ones are short, so that little memory stays unused.
-
-The posterior over all N candidates, updated one observation at a time in O(t·N).
+The posterior over all N candidates, updated one observation at a time in O(t·N): the Cholesky factor of K + σ²I is
+grown by one row an observation and applied to every candidate as it grows.
 
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | Λ | `candidates` | candidates in the unit cube | (N, d) |
-| k | `kernel` | prior covariance | — |
+| x_1 … x_t | `indices` | candidates observed, repeats allowed | t indices |
+| K | — | prior covariance k(x_i, x_j) | (t, t) |
+| σ² | `noise_variance` | noise of one observation, at least `JITTER` | scalar |
+| V, L | `row` | V = L⁻¹ k(X, Λ), L Lᵀ = K + σ²I | (t, N), (t, t) |
 | m | `prior_mean` | prior mean, one for all candidates or one each | scalar or (N,) |
-| σ² | `noise_variance` | variance of the noise in one observation | scalar ≥ 0 |
 | y_t | `value` | observation t, on the prior's scale | scalar |
-| V, L | `GrowingCholesky` | V = L⁻¹ k(X, Λ), L Lᵀ = K + σ²I | (t, N), (t, t) |
 | z_t | `innovation` | entry t of L⁻¹(y − m) | scalar |
 | μ, s² | `mean`, `variance` | posterior mean and variance of the score (not of a noisy observation) | (N,) |
+
+Row t of L is V[:t−1, x_t] followed by its pivot, so L is part of V and no system is solved. A new observation costs
+one product of a row with V, O(t·N). V is stored in stacks of rows, so that it grows without being copied. The first
+stack has room for the expected number of observations; later ones are short, so that little memory stays unused.
 
 μ = m + Vᵀz and s² = k(λ, λ) − Σ_t V_t², so each observation adds one row's share to both.
 Source: Rasmussen and Williams (2006), Algorithm 2.1.
@@ -205,10 +195,8 @@ def squared_distance(
 
 
 JITTER = 1e-10  # noise variance of an observation called exact: what two equal rows of K need to stay apart
-_STACK, _MAX_TALL_CANDIDATES = (
-    4,
-    4096,
-)  # rows in one stack; up to _MAX_TALL_CANDIDATES candidates a stack holds 64 rows, 2 MB at the most
+# rows in one stack; up to _MAX_TALL_CANDIDATES candidates a stack holds 64 rows, 2 MB at the most
+_STACK, _MAX_TALL_CANDIDATES = 4, 4096
 _TRUSTED_ROWS = 1024  # the most rows that the first stack has, however many observations are expected
 
 
@@ -234,15 +222,9 @@ class GrowingCholesky:
     def append(
         self, index: int, column: NDArray[np.float64], scratch: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], float]:
-        """Observe a candidate, and return the new row of V = L⁻¹k, (N,), and the new pivot of L.
+        """Observe a candidate: the new row of V, (N,), which must not be written to, and the new pivot of L, ≥ σ.
 
-        Args:
-            index: the candidate.
-            column: (N,) its prior covariances with all candidates; it is not changed.
-            scratch: (N,) memory that is overwritten.
-
-        Returns:
-            The row, which is part of V and must not be written to, and the pivot, at least σ.
+        `column`, (N,), has its prior covariances with all candidates, and `scratch`, (N,), is overwritten.
         """
         if len(self._stacks) == 1:  # avoids building a list, which costs a tenth of an observation if N is small
             V_x = self._stacks[0][: len(self), index].copy()
@@ -250,7 +232,10 @@ class GrowingCholesky:
             V_x = np.concatenate([stack[:, index] for stack in self._stacks] or [np.empty(0)])[: len(self)]
         # k(x, x) − ‖V_x‖² is never negative in exact arithmetic. Clamping it keeps the pivot at σ or above.
         pivot = math.sqrt(max(float(column[index]) - float(V_x.dot(V_x)), 0.0) + self.noise_variance)
-        row = self._new_row()
+        if not self._stacks or len(self) == self._starts[-1] + len(self._stacks[-1]):
+            self._stacks.append(np.empty((self._height if self._stacks else self._first, self._n_candidates)))
+            self._starts.append(len(self))
+        row: NDArray[np.float64] = self._stacks[-1][len(self) - self._starts[-1]]
         before = column
         for start, stack in zip(self._starts, self._stacks, strict=True):
             part = V_x[start : start + len(stack)]
@@ -261,19 +246,11 @@ class GrowingCholesky:
         self.indices.append(index)
         return row, pivot
 
-    def _new_row(self) -> NDArray[np.float64]:
-        t = len(self)
-        if not self._stacks or t == self._starts[-1] + len(self._stacks[-1]):
-            self._stacks.append(np.empty((self._height if self._stacks else self._first, self._n_candidates)))
-            self._starts.append(t)
-        row: NDArray[np.float64] = self._stacks[-1][t - self._starts[-1]]
-        return row
-
 
 class Posterior:
     """A Gaussian process given its observations: mean and variance at every candidate.
 
-    Memory: 8·N·(t + 8) bytes (2 MB more for a small N), where t is not below what was expected.
+    Memory: 8·N·(t + 8) bytes (2 MB more for a small N), where t is not below what was `expected`.
 
     The arrays handed out are read-only, and later observations leave them as they are.
     """
@@ -286,15 +263,6 @@ class Posterior:
         prior_mean: float | NDArray[np.float64] = 0.0,
         expected: int = 0,
     ) -> None:
-        """A posterior without observations, which is the prior.
-
-        Args:
-            candidates: Λ, shape (N, d), N ≥ 1, finite.
-            kernel: prior covariance.
-            noise_variance: σ² ≥ 0 on the prior's scale; below `cholesky.JITTER` = 1e-10 it is raised to that.
-            prior_mean: m, finite, a number or one for each candidate.
-            expected: how many observations to make room for at once; there may be more or fewer.
-        """
         self.candidates = np.asarray(candidates, dtype=np.float64)
         if self.candidates.ndim != 2 or len(self.candidates) == 0 or not np.isfinite(self.candidates).all():
             raise ValueError("candidates must be a finite array of shape (N, d) with N at least 1")

@@ -147,5 +147,4 @@ class LearningSearch:
         values: NDArray[np.float64],
         noise: NDArray[np.float64],
     ) -> Observations:
-        """Return values observed at candidates `indices`, of these ages and noise variances, as `Observations`."""
         return Observations(self.domain.encoded[indices], ages, values, noise, self.domain.guess[indices])

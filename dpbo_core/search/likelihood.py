@@ -36,9 +36,7 @@ class Spectrum:
     rotated: NDArray[np.float64]
 
     def means(self, weights: NDArray[np.float64], precision: float = 0.0) -> NDArray[np.float64]:
-        """Return the most probable constant mean m, of prior N(0, 1/precision), under each of k kernels, (k,);
-        `weights`, (k, t), are the eigenvalues of the inverse covariances.
-        """
+        """Return the most probable mean m, of prior N(0, 1/precision), by weights of A⁻¹: (k, t) → (k,)."""
         return np.asarray((weights @ (self.one * self.rotated)) / (weights @ self.one**2 + precision))
 
     def residuals(self, means: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -71,14 +69,7 @@ class Fitted:
 def fit(
     points: NDArray[np.float64], values: NDArray[np.float64], noise_variance: float, kernel_name: str
 ) -> Fitted:
-    """Return the most probable lengthscale ℓ, variance s² and mean m given y. O(t³); about 25 ms at t = 50.
-
-    Args:
-        points: X in the unit cube, shape (t, d); repeats allowed.
-        values: y, shape (t,), finite, on the prior's scale.
-        noise_variance: σ², known; below 1e-10 it is raised to that.
-        kernel_name: "matern52" or "se".
-    """
+    """Return the most probable lengthscale ℓ, variance s² and mean m given y. O(t³); about 25 ms at t = 50."""
     X, y = np.asarray(points, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if X.ndim != 2 or y.shape != X.shape[:1] or len(y) == 0:
         raise ValueError("points must have shape (t, d) and values shape (t,), with t at least 1")

@@ -269,7 +269,6 @@ class SearchSpace:
         return point
 
     def _check_condition(self, name: str, parent: str, values: tuple[Value, ...]) -> None:
-        """Refuse a condition unless its parent is a categorical axis listed before `name`, with these values."""
         before = list(self.axes)[: list(self.axes).index(name)]
         axis = self.axes.get(parent)
         if parent not in before or not isinstance(axis, Categorical):

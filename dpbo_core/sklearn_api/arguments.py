@@ -158,7 +158,6 @@ def sections_of(space: Mapping[str, Any]) -> tuple[dict[str, AxisSection], dict[
 
 
 def _section(name: str, axis: Axis) -> tuple[AxisSection, dict[str, Any]]:
-    """Return an axis as part of a study's [space], and its values that are not plain data, by their names."""
     if not isinstance(axis, Categorical):
         integer = isinstance(axis, Integer)
         return AxisSection(low=float(axis.low), high=float(axis.high), log=axis.log, integer=integer), {}

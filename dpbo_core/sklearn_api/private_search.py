@@ -6,7 +6,7 @@ record of the validation set, before or after `fit`.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
@@ -62,13 +62,9 @@ ABSENT_VALUE = object()  # a hyperparameter that a point does not have
 
 
 def _best_has(verb: str) -> Callable[["PrivateSearch"], bool]:
-    """Return the check that scikit-learn's `available_if` needs: whether the best estimator has the method `verb`.
-
-    Before `fit` it is `estimator` that is checked.
-    """
+    """Return `available_if`'s check that the best estimator, or before `fit` `estimator`, has the method `verb`."""
 
     def check(search: "PrivateSearch") -> bool:
-        """Return whether the search's best estimator has the method; AttributeError where `refit` is False."""
         if search.refit is False:
             raise AttributeError(f"refit = False: nothing is trained at best_params_, so there is no {verb}")
         if hasattr(search, "release_") and not hasattr(search, "best_estimator_"):
@@ -296,10 +292,16 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             AttributeError: nothing was fitted, or the method released its choice alone.
         """
-        points = self._points()
+        decode = sections_of(self.search_space)[1]
+        steps = getattr(self, "trajectory_", None) or ()
+        points = [decoded(step["hyperparameters"], decode) for step in steps]
         if not points:
             raise AttributeError("there are no cv_results_: no step was released, only what was chosen")
-        return _cv_results(points, [step["score"] for step in self.trajectory_ or ()])
+        names = sorted({name for point in points for name in point})
+        columns = {f"param_{name}": _masked([point.get(name, ABSENT_VALUE) for point in points]) for name in names}
+        released = np.array([step["score"] for step in steps], dtype=np.float64)
+        ranks = np.array([1 + int((released > score).sum()) for score in released])
+        return {"params": points, **columns, "mean_test_score": released, "rank_test_score": ranks}
 
     def advise(self, X: Any, y: Any, *, n_validation: int | None = None) -> Advice:
         """Return each search method's privacy cost and expected error, from public facts alone. Charges nothing.
@@ -424,23 +426,10 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         validate_data(self, X, reset=False, skip_check_array=True)
         return self.best_estimator_
 
-    def _points(self) -> list[dict[str, Any]]:
-        decode = sections_of(self.search_space)[1]
-        return [decoded(step["hyperparameters"], decode) for step in getattr(self, "trajectory_", None) or ()]
-
 
 def _trained(model: Any, rows: Any, y: Any, weights: Any) -> Any:
     model.fit(rows, y, **weight_parameters(model, weights))
     return model
-
-
-def _cv_results(points: Sequence[Mapping[str, Any]], scores: Sequence[float]) -> dict[str, Any]:
-    """Return scikit-learn's `cv_results_` of the released points and their noisy scores; the largest has rank 1."""
-    names = sorted({name for point in points for name in point})
-    columns = {f"param_{name}": _masked([point.get(name, ABSENT_VALUE) for point in points]) for name in names}
-    released = np.array(scores, dtype=np.float64)
-    ranks = np.array([1 + int((released > score).sum()) for score in released])
-    return {"params": list(points), **columns, "mean_test_score": released, "rank_test_score": ranks}
 
 
 def _masked(values: list[Any]) -> Any:

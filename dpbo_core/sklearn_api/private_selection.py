@@ -66,12 +66,8 @@ class PredictionSplit:
     marks: RowMarks | None = None  # of rows that were sensitive before; None for a dataset that was declared public
 
     def public(self, problem: Problem) -> PublicHalf:
-        """Return the public half: the candidates' names, and their public scores if there are public predictions.
-
-        Raises:
-            StudyInvalid: the public predictions were sensitive in an earlier call. This is checked first, so that
-                no other message can quote one of their values.
-        """
+        """Return the public half: the candidates' names, and their public scores if there are any."""
+        # first, so that no other message can quote a value that was sensitive in an earlier call
         if self.marks is not None and self.public_table is not None and not self.aliased:
             self.marks.check(self.public_table, self._row_names, shown_as="X_public")
         return prediction_half(self.spec, problem, self.public_table)
@@ -81,11 +77,7 @@ class PredictionSplit:
         return (MEMORY_SOURCE,)
 
     def check(self, public: PublicHalf) -> None:
-        """Refuse one table passed as public and sensitive, and, unless functions predict, bad columns or counts.
-
-        Raises:
-            StudyInvalid: it is not so. No record's content was looked at.
-        """
+        """Refuse one table passed as public and sensitive, and, unless functions predict, bad columns or counts."""
         if self.aliased:
             raise passed_twice("X or y", beside="X_public or y_public")
         if not isinstance(self.predictions, Frame):
@@ -173,7 +165,6 @@ def _by_halves(function: Callable[[Any], Any], records: Any, n_records: int, wid
 
 
 def _part(records: Any, start: int, length: int) -> Any:
-    """Return `length` records from position `start` on, of a data frame, an array or a list."""
     if start == 0 and length == len(records):
         return records
     if hasattr(records, "iloc"):

@@ -165,7 +165,6 @@ def step_shown(search: Any, n_steps: int) -> Iterator[Callable[[], None]]:
         fit.call_on_fit_task_begin(estimator=search)
 
         def step() -> None:
-            """Move the progress bar by one step."""
             fit.subcontext("step").call_on_fit_task_begin(estimator=search).call_on_fit_task_end(estimator=search)
 
         yield step

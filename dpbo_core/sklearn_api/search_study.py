@@ -268,10 +268,7 @@ def public_positives(spec: StudySpec, training: Frame) -> float | None:
 
 
 def _data(n_persons: int | None, target: str, n_validation: int | None) -> PublicFiles | PersonFiles:
-    """Return the study's [data] for tables in memory, with a public number of persons or of records.
-
-    It is refused if neither number is given.
-    """
+    """Return the study's [data] of tables in memory, by a public number of persons or records; refused without."""
     if n_persons is not None:
         people = whole_number_of("n_persons", n_persons)
         return PersonFiles(training="X", validation="X_validation", n_persons=people, target=target, missing="mean")

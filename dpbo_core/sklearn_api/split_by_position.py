@@ -149,16 +149,12 @@ def _own_column(name: str, cells: Cells, hint: Any) -> Any:
         if cell is not None
     ):
         return _own_categories(values, hint)
-    meant = as_cells(_number_of_truth(cell) for cell in parse_csv_texts(cells))
+    meant = as_cells(
+        float(cell) if isinstance(cell, bool) else None if cell != cell else cell for cell in parse_csv_texts(cells)
+    )
     column = column_type(name, meant)
     held = as_cells(column.cell(cell) for cell in (cells if column.kind == "text" else meant))
     return cells if any(cell is UNCONVERTIBLE for cell in held) else column.held(held)
-
-
-def _number_of_truth(cell: object) -> object:
-    if isinstance(cell, bool):
-        return float(cell)
-    return None if cell != cell else cell
 
 
 def _own_categories(values: list[float | str], hint: pd.CategoricalDtype) -> Any:

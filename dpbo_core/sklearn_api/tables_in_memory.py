@@ -65,16 +65,10 @@ class FrameSplit:
         return self.training.hints()
 
     def public(self, problem: Problem) -> PublicHalf:
-        """Return the public half: the fitted preprocessing and a trainer.
-
-        Raises:
-            StudyInvalid: the training table was sensitive in an earlier call. This is checked first, so that no
-            other
-                message can quote one of its values.
-        """
+        """Return the public half: the fitted preprocessing and a trainer."""
         read = self.training.table_with_cells if self.takes_columns else self.training.table
         table = read(target_name=self.target, source="X", texts=None)
-        if self.marks is not None and not self.aliased:
+        if self.marks is not None and not self.aliased:  # first, so that no message quotes a once sensitive value
             self.marks.check(table, self._row_names, shown_as="X")
         if self.takes_columns:
             fitted = named_map(self.spec, table, self.target, self.training.hints())
@@ -91,11 +85,7 @@ class FrameSplit:
         return (replace(MEMORY_SOURCE, division=self.division),)
 
     def check(self, public: PublicHalf) -> None:
-        """Refuse bad column names or numbers of records, or one table passed as both public and sensitive.
-
-        Raises:
-            StudyInvalid: it is not so. No sensitive record's content was looked at.
-        """
+        """Refuse bad column names or numbers of records, or one table passed as both public and sensitive."""
         if self.aliased:
             raise passed_twice("X_validation or y_validation", beside="the public X or y")
         self.validation.check_target(shown_as="X_validation")

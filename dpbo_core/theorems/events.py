@@ -69,7 +69,6 @@ class _Terms:
 
 
 def _collect(event: Any, count: int, terms: _Terms, parts: list[LossProfile]) -> None:
-    """Append the profiles of `count` runs of `event` to `parts`."""
     import dp_accounting as dp
 
     name = type(event).__name__
@@ -129,7 +128,6 @@ def _noise(event: Any, name: str, count: int, terms: _Terms) -> LossProfile:
 
 
 def _whole(count: Any) -> int:
-    """Return a number of repetitions; ValueError unless it is a whole number of at least 0."""
     if not (isinstance(count, int) and count >= 0):
         raise ValueError("a SelfComposedDpEvent repeats a whole number of times")
     return count

@@ -71,5 +71,4 @@ def _reach(room: float, fall: float) -> float:
 
 
 def _normal_cdf(x: float) -> float:
-    """Return the probability Φ(x) that a standard normal variable is at most x."""
     return 0.5 * math.erfc(-x / math.sqrt(2.0))

@@ -86,6 +86,5 @@ def _is_logarithmic(shape: float, gamma: float) -> bool:
 
 
 def _check_shape(shape: float) -> None:
-    """Refuse a shape η that is not a finite number above −1."""
     if not (math.isfinite(shape) and shape > -1.0):
         raise ValueError("η lies above −1")

@@ -55,9 +55,7 @@ def _check(density_low: float, density_high: float, delta: float = 1.0) -> None:
 
 
 def _most_below(r: Floats, low: float, high: float) -> Floats:
-    """Return 1 − min(1 − cr, C(1 − r)): the least probability of a better trial on D, for densities within
-    [c, C].
-    """
+    """Return 1 − min(1 − cr, C(1 − r)): the least probability of a better trial on D, densities in [c, C]."""
     return np.maximum(low * r, r - (high - 1.0) * (1.0 - r))
 
 

@@ -122,6 +122,5 @@ def best_epsilon(renyi: Callable[[float], float], orders: Iterable[float], *, de
 
 
 def _check_bounds(lower: float, upper: float) -> None:
-    """Refuse bounds on the densities unless 0 < c ≤ 1 ≤ C < ∞."""
     if not (0.0 < lower <= 1.0 <= upper < math.inf):
         raise ValueError("0 < c ≤ 1 ≤ C")

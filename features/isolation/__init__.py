@@ -15,8 +15,4 @@
 | `handle` | one image as the curator's process holds it |
 | `enforced_model` | an estimator that predicts so |
 | `available` | whether this machine can do it, by doing it; what the core asks of this feature |
-
-To delete it, delete this folder, the folders of `tests/features` that name it, its pages, and the lines that
-name it in `pyproject.toml`, `mkdocs.yml` and `dpbo/__init__.py`; `make without FEATURE=isolation` does
-so in a copy.
 """

@@ -16,11 +16,7 @@ MS_PER_RECORD = 14.0  # of one core, a logistic regression; benchmarks/enforced.
 
 
 def check_enforceable() -> None:
-    """Start child processes, once per process, and refuse a machine that cannot confine them to predicting.
-
-    Raises:
-        StudyInvalid: it cannot be had here.
-    """
+    """Start child processes, once per process, and refuse a machine that cannot confine them to predicting."""
     from dpbo.features.isolation.engine import unavailable_modules
 
     why = _obstacle(os.getpid())

@@ -37,9 +37,7 @@ class Probe:
     """Predicts 1 where nothing prevented it."""
 
     def predict(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Try what a child must not do, the `FORBIDDEN_CALLS` entry that the row names; then the label 1, shape
-        (1,).
-        """
+        """Try the `FORBIDDEN_CALLS` entry that the row names, which a child must not do; then the label 1, (1,)."""
         FORBIDDEN_CALLS[int(rows[0, 0])]()
         return np.ones(1, dtype=np.int64)
 
@@ -80,9 +78,7 @@ class Record:
     def to_bytes(self) -> bytes:
         """Return the record as bytes for a child process; numbers take a length that d alone decides."""
         number = self.truth.dtype.kind == "f"
-        if (
-            self.x.dtype == object
-        ):  # cells of a table's own columns: plain values, whose bytes are as many as they are
+        if self.x.dtype == object:  # cells of a table's own columns: plain values, whose bytes are as many
             cells = pickle.dumps(self.x.tolist(), protocol=5)
             return _HEAD.pack(len(cells), number | _CELLS, self.truth.tobytes()) + cells
         return _HEAD.pack(len(self.x), number, self.truth.tobytes()) + self.x.tobytes()
@@ -164,7 +160,6 @@ def sequential() -> Any:
 
 
 def _read_exactly(fd: int, n_bytes: int) -> bytes:
-    """Return the next `n_bytes` from the file `fd`, waited for; EOFError where it ends before."""
     parts = []
     while n_bytes:
         part = os.read(fd, n_bytes)

@@ -28,32 +28,15 @@ SHARE_OF_TIME = 0.25  # of the limit, that a public row may take: far from where
 
 @dataclass(frozen=True, repr=False)
 class EnforcedModel:
-    """Scores records one by one, each in a process of its own. It holds public things only.
+    """Scores records one by one, each in a process of its own. It holds public things only."""
 
-    Attributes:
-        pickled: the fitted estimator.
-        named: the modules its pickle and the score's name.
-        modules: those that predicting needs.
-        limits: of one record's process.
-    """
-
-    pickled: bytes
-    named: tuple[str, ...]
-    modules: tuple[str, ...]
+    pickled: bytes  # the fitted estimator
+    named: tuple[str, ...]  # the modules its pickle and the score's name
+    modules: tuple[str, ...]  # those that predicting needs
     limits: Limits = field(default_factory=Limits)
 
     def scores(self, rows: NDArray[np.float64], truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
-        """Return each record's score in [0, G], (m,), by its own process: 0 if that fails; Sealed is raised if none
-        starts.
-
-        Args:
-            rows: (m, d).
-            truth: (m,) class indices or targets.
-            score: what is scored.
-
-        Raises:
-            Sealed: the machine has no processes or memory left.
-        """
+        """Return each record's score, (m,) in [0, G], by its own process: 0 if it fails; Sealed if none starts."""
         model = model_bytes(self.pickled, pickled_form(score, "the score function"))
         rows, truth = np.ascontiguousarray(rows), _as_numbers(truth)
         steps = engine(self.modules, self.named, self.limits, os.getpid()).steps(model, rows, truth)
@@ -72,17 +55,6 @@ def alone(
     """Return the estimator as a model that scores each record in a process of its own.
 
     It is tried on the PUBLIC rows first, and refused if no row can be scored so, or scoring takes too long.
-
-    Args:
-        estimator: fitted, or an `IsolatedEstimator`.
-        rows: public, (n, d).
-        truth: (n,).
-        score: what will be scored.
-        needed_by: the modules that predicting needs, by those that the pickle names; it is filled here.
-        limits: of one record's process.
-
-    Raises:
-        StudyInvalid: it cannot be pickled, or no public row can be scored in a process of its own; says why.
     """
     limits = limits or Limits()
     pickled, how = pickled_form(estimator, "the fitted estimator"), pickled_form(score, "the score function")
@@ -116,7 +88,6 @@ def alone(
 
 
 def _exit_in_words(code: int) -> str:
-    """Why a child ended, as text, from its exit code."""
     if code in (signal.SIGSYS, -signal.SIGSYS):
         return "it waits, communicates or calls what it may not"
     if code == -signal.SIGKILL:
@@ -129,5 +100,4 @@ def _exit_in_words(code: int) -> str:
 
 
 def _as_numbers(truth: NDArray[Any]) -> NDArray[Any]:
-    """Return the truth as 64-bit floats or integers, of the kind that it is."""
     return truth.astype(np.float64 if truth.dtype.kind == "f" else np.int64)

@@ -35,11 +35,6 @@ class Engine:
     """Image processes with certain modules loaded, one for each core, from which records' processes are forked."""
 
     def __init__(self, modules: Iterable[str], needed: Iterable[str], limits: Limits) -> None:
-        """Start them.
-
-        Raises:
-            StudyInvalid: they cannot be had.
-        """
         self._lock, self._handles = threading.Lock(), [Handle(cpu) for cpu in cores()]
         self._finalizer = weakref.finalize(self, _close_in_owner, self._handles, os.getpid())
         modules, needed = [*BASE_MODULES, *modules], [*needed]
@@ -50,18 +45,12 @@ class Engine:
             raise unavailable_modules(next(message for message in messages if message))
 
     def steps(self, model: bytes, rows: NDArray[np.float64], truth: NDArray[Any]) -> NDArray[np.int64]:
-        """Return each record's score from 0 to 2²⁴, (m,), by its own process: 0 if that fails; Sealed is raised if
-        none starts.
-
-        Raises:
-            Sealed: an image is gone, for lack of memory say.
-        """
+        """Return each record's score from 0 to 2²⁴, (m,), by its own process: 0 if that fails."""
         scores = np.zeros(len(rows), dtype=np.int64)
 
         stopped = threading.Event()
 
         def work(first: int) -> None:
-            """Score, with image number `first` of n, every n-th record from index `first` on."""
             own = range(first, len(rows), len(self._handles))
             records = (Record(rows[i], truth[i : i + 1]) for i in own)
             for i, answer in zip(own, self._handles[first].scores(file, records), strict=True):

@@ -88,13 +88,6 @@ class Handle:
 
         Several records are sent ahead and wait in their pipes, so that the image can start the next child as soon
         as the last one is dead, without waiting for this process.
-
-        Args:
-            model: the open file of the pickled model.
-            records: sensitive.
-
-        Raises:
-            Sealed: the image itself is gone.
         """
         under_way: deque[int] = deque()
         try:
@@ -149,11 +142,7 @@ class Handle:
         return result[0]
 
     def _end(self, result: int) -> bytes:
-        """Wait until the child ends; returns what it wrote to the pipe `result`, which is closed.
-
-        Raises:
-            Sealed: the image itself is gone.
-        """
+        """Wait until the child ends; returns what it wrote to the pipe `result`, which is closed."""
         result_bytes, ending = self._answered(result)
         if ending != b"done":
             raise Sealed

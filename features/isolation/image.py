@@ -140,7 +140,6 @@ class Image:
             self._exit(1)
 
     def _confine(self) -> bool:
-        """Limit this child's time and system calls for good; True if the kernel took the filter."""
         limits.bound_time(self._seconds, self._libc)
         return self._filter is not None and self._filter.install()
 

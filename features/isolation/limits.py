@@ -37,15 +37,10 @@ _CLONE_NUMBERS = {"x86_64": 56, "aarch64": 220}
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one record's process.
+    """Of one record's process."""
 
-    Attributes:
-        cpu_seconds: of its own CPU clock; nobody's wall clock decides a score.
-        memory: bytes of address space beyond the image's own.
-    """
-
-    cpu_seconds: int = 5
-    memory: int = 2**30
+    cpu_seconds: int = 5  # of its own CPU clock; nobody's wall clock decides a score
+    memory: int = 2**30  # bytes of address space beyond the image's own
 
 
 def stop_the_clocks() -> None:
@@ -166,11 +161,7 @@ class Copier:
         self._call.argtypes, self._call.restype = [ctypes.c_long] * 6, None
 
     def copy(self) -> bool:
-        """Fork this process: True in the child, False in the parent.
-
-        Raises:
-            OSError: the machine refused another process.
-        """
+        """Fork this process: True in the child, False in the parent."""
         ctypes.set_errno(0)
         self._call(*self._arguments)
         if self._page[0] == 0:

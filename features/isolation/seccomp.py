@@ -192,7 +192,6 @@ def _checked() -> dict[str, list[bytes]]:
 
 
 def _call_numbers(names: Iterable[str], machine: str) -> list[int]:
-    """Return the numbers of these system calls on this machine, without those that it does not have."""
     return [number for name in names if (number := _NUMBERS[name][machine]) is not None]
 
 
@@ -202,7 +201,6 @@ def _instruction(code: int, k: int, jump: int = 0, otherwise: int = 0) -> bytes:
 
 
 def _load_at(offset: int) -> list[bytes]:
-    """Return the BPF instruction that loads the word at `offset` of a system call's data."""
     return [_instruction(_LOAD, offset)]
 
 
@@ -212,7 +210,6 @@ def _argument(index: int) -> list[bytes]:
 
 
 def _return(answer: int) -> bytes:
-    """Return the BPF instruction that ends the filter with this answer."""
     return _instruction(_RETURN, answer)
 
 

@@ -9,10 +9,6 @@
 | `submission` | models and predictions that were made elsewhere, as questions |
 | `smoothed_choice` | which candidate is best, by all released scores together |
 | `private_objective` | `PrivateObjective`, on tables in memory |
-
-To delete it, delete this folder, the folders of `tests/features` that name it, its pages, and the lines that
-name it in `pyproject.toml`, `mkdocs.yml` and `dpbo/__init__.py`; `make without FEATURE=objective` does
-so in a copy.
 """
 
 KIND = "objective"  # in the ledger's column of methods

@@ -39,16 +39,7 @@ from dpbo_core.study.spec import read_study
 
 
 def objective_of_study(spec: StudySpec, run: QueryContext) -> OpenObjective:
-    """Return a study's [objective], checked and ready for private scores; nothing is charged.
-
-    Args:
-        spec: the study, on files.
-        run: which ledger pays, who asks, in which folder.
-
-    Raises:
-        StudyInvalid: it has no [objective], or cannot be used as it is. PolicyRefused: the owner's policy says no.
-        AssumptionNotAccepted: the guarantee rests on something that the study does not accept by name.
-    """
+    """Return a study's [objective], checked and ready for private scores; nothing is charged."""
     if spec.objective is None:
         raise StudyInvalid(
             f"the study {spec.name!r} has no [objective]", remedy="add [objective] with scores = 20, say"
@@ -68,17 +59,7 @@ def objective_of_study(spec: StudySpec, run: QueryContext) -> OpenObjective:
 def open_objective(
     spec: StudySpec, split: TableSplit, problem: Problem, section: ObjectiveSection, run: QueryContext
 ) -> OpenObjective:
-    """Check a private objective from public facts alone: one that is ready to give scores, nothing charged yet.
-
-    Args:
-        spec: the study that says the model, the score and the price.
-        split: its two halves.
-        problem: as it is priced.
-        section: how many scores there are, and what is kept for a choice.
-        run: which ledger pays, where noise comes from.
-
-    Raises: as `objective_of_study`.
-    """
+    """Return a private objective, checked from public facts alone and ready to give scores; nothing is charged."""
     check_public_sources(split.sources(), run.ledger)
     public = split.public(problem)
     submitted = tuple(name for name in SUBMISSION_ASSUMPTIONS if name in spec.accepts)
@@ -109,11 +90,7 @@ class ObjectiveHandle(ABC):
 
     @python_door
     def __call__(self, params: Mapping[str, Any]) -> float:
-        """Return the private score at `params` as a number, larger being better; NaN if `ask` gives a score without
-        value.
-
-        Raises: as `ask`.
-        """
+        """Return the private score at `params`, larger being better; NaN if `ask` gives a score without value."""
         value = self.ask(params).value
         return math.nan if value is None else value
 
@@ -146,7 +123,6 @@ class ObjectiveHandle(ABC):
         opened = self._session.opened
 
         def made() -> Submission:
-            """Return the model, tried on the public rows."""
             return submitted_model(opened.spec, opened.split, opened.public, model, digest_of(model))
 
         return self._session.submit(build_silenced(made, model, scored=self._session.scored))
@@ -174,9 +150,7 @@ class ObjectiveHandle(ABC):
 
     @python_door
     def best(self) -> dict[str, Any]:
-        """Return the best hyperparameters so far, by the released scores' posterior mean; with `choice_share`, by
-        one private draw that the scores' price holds, made at the first call and repeated.
-        """
+        """Return the best hyperparameters so far, by posterior mean; with `choice_share` by one private draw."""
         return self._session.best()
 
     @python_door
@@ -201,12 +175,7 @@ class ObjectiveHandle(ABC):
 
 
 class StudyObjective(ObjectiveHandle):
-    """The private objective of a study file, for several processes: it pickles as the file's path.
-
-    Args:
-        path: the study file, with [objective].
-        ledger: the ledger's URL; where None that of the command.
-    """
+    """The private objective of a study file, for several processes: it pickles as the file's path."""
 
     uses_arguments: ClassVar[bool] = False
 
@@ -218,7 +187,6 @@ class StudyObjective(ObjectiveHandle):
 
     @property
     def _session(self) -> ScoreSession:
-        """The session of the study file's objective, opened at first use."""
         if self._opened is None:
             run = QueryContext(PrivacyLedger(ledger_url(self.ledger)), Path(self.path).parent)
             self._opened = ScoreSession(objective_of_study(read_study(Path(self.path)), run), run)

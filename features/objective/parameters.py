@@ -16,11 +16,7 @@ MAX_TEXT_LENGTH = 4096  # characters of hyperparameters, which the ledger keeps
 
 
 def parameters_of(values: Any) -> dict[str, Scalar]:
-    """Return the hyperparameters in a mapping; refused unless names have numbers, texts, truth values or None.
-
-    Raises:
-        StudyInvalid: it is no such dict.
-    """
+    """Return the hyperparameters in a mapping; refused unless names have numbers, texts, truth values or None."""
     if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
         raise StudyInvalid(
             f"the hyperparameters are a {type(values).__name__}", remedy='ask with a dict, {"C": 1.0} say'
@@ -59,11 +55,7 @@ def _checked_scalar(name: str, value: Any) -> Scalar:
 
 
 def check_in_space(parameters: Parameters, space: SearchSpace) -> None:
-    """Refuse unknown, missing or out-of-range hyperparameters of the declared space, if it has axes.
-
-    Raises:
-        StudyInvalid: a name that is no axis, an axis that is missing, or a value beyond its ends.
-    """
+    """Refuse unknown, missing or out-of-range hyperparameters of the declared space, if it has axes."""
     if not space.axes:
         return
     for name, value in parameters.items():
@@ -82,7 +74,6 @@ def check_in_space(parameters: Parameters, space: SearchSpace) -> None:
 
 
 def _on_axis(value: Scalar, axis: Axis) -> bool:
-    """Return whether a hyperparameter's value is one of an axis's values, or within its range."""
     if isinstance(axis, Categorical):
         return axis.has(value)
     kinds = (int,) if isinstance(axis, Integer) else (int, float)

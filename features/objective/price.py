@@ -25,7 +25,7 @@ from dpbo_core.mechanisms.exponential import PERMUTE_AND_FLIP, PrivateSelection
 from dpbo_core.mechanisms.gaussian import DiscreteGaussian
 from dpbo_core.mechanisms.noise import Mechanism
 from dpbo_core.methods.advice import verdict_of
-from dpbo_core.methods.contract import Draws, Scope, guarantee_of, too_small
+from dpbo_core.methods.contract import Draws, Scope, gaussian_noise, guarantee_of
 from dpbo_core.methods.final_choice import MIXED_EVIDENCE, selection
 from dpbo_core.methods.pair_bounds import NoiseTail
 from dpbo_core.methods.pair_draws import (
@@ -39,7 +39,6 @@ from dpbo_core.methods.pair_draws import (
     relations_of,
 )
 from dpbo_core.methods.problem import Problem
-from dpbo_core.privacy.amounts import split_units
 from dpbo_core.privacy.certified import CertificateRules, DeclaredQuery, only_shows, stated_steps
 from dpbo_core.privacy.guarantee import PUBLIC_QUESTIONS, ROWWISE_PREDICTIONS, Evidence, Standing
 from dpbo_core.privacy.release import ALL_PAIRS, COUNTS, NO_SCORE, PAIRS, PrivacyPlan, Release, Spend
@@ -56,43 +55,25 @@ EVIDENCE = Evidence(
 
 @dataclass(frozen=True)
 class ObjectivePrice:
-    """The noise draws of n private scores and, with s > 0, of a private choice among the scored hyperparameters.
+    """The noise draws of n private scores and, with s > 0, of a private choice among the scored hyperparameters."""
 
-    Attributes:
-        problem: with the study's (ε, δ) and its public facts.
-        n_scores: n.
-        choice_share: s.
-        submitted: what the guarantee assumes beside, of models and predictions that are handed in, by name.
-    """
-
-    problem: Problem
-    n_scores: int
-    choice_share: float = 0.0
+    problem: Problem  # with the study's (ε, δ) and its public facts
+    n_scores: int  # n
+    choice_share: float = 0.0  # s
+    # what the guarantee assumes beside, of models and predictions that are handed in, by name
     submitted: tuple[str, ...] = ()
 
     def scores(self) -> tuple[DiscreteGaussian, ...]:
-        """Return the noise mechanism of each of the n scores, in the order in which they are drawn.
-
-        Raises:
-            StudyInvalid: δ = 0, or an ε too small for the ledger's unit.
-        """
+        """Return the noise mechanism of each of the n scores, in the order in which they are drawn."""
         total = self._total_rho()
         for_scores = total - self._rho_of_choice(total) - self._rho_of_number(total)
-        try:
-            parts = split_units(for_scores, (1.0,) * self.n_scores)
-        except ValueError:
-            parts = ()
-        if not parts:
-            raise too_small(self.problem)
-        return tuple(self._gaussian(rho) for rho in parts)
+        return gaussian_noise(self.problem, for_scores, self.n_scores)
 
     def number(self) -> DiscreteGaussian | None:
-        """Return the noise mechanism of the number of pairs; None if the score is a mean.
-
-        Raises:
-            StudyInvalid: as `scores`.
-        """
-        return None if in_pairs(self.problem) is None else self._gaussian(self._rho_of_number(self._total_rho()))
+        """Return the noise mechanism of the number of pairs; None if the score is a mean."""
+        if in_pairs(self.problem) is None:
+            return None
+        return gaussian_noise(self.problem, self._rho_of_number(self._total_rho()))[0]
 
     def choice(self) -> PrivateSelection | None:
         """The mechanism that draws the best hyperparameters at the end; None if the released scores choose."""
@@ -110,9 +91,7 @@ class ObjectivePrice:
         return tuple(drawn) if choice is None else (*drawn, (choice.spend(CHOICE_DRAW), choice))
 
     def plan(self) -> PrivacyPlan:
-        """Return the price of all n scores and the choice; requests may depend on releases and public facts
-        alone.
-        """
+        """Return the price of all n scores and the choice; what is asked may depend on releases alone."""
         own = () if self.problem.rowwise else (ROWWISE_PREDICTIONS.name,)
         guarantee = guarantee_of(
             self.problem,
@@ -137,9 +116,7 @@ class ObjectivePrice:
         )
 
     def _total_rho(self) -> int:
-        """Return the zCDP cost ρ that all noise draws together may have within the study's (ε, δ), in integer
-        units; refused if δ = 0.
-        """
+        """Return the zCDP cost ρ, in 10⁻¹², that all draws together may have within (ε, δ); refused at δ = 0."""
         if self.problem.delta == 0.0:
             raise StudyInvalid(
                 "scores for a search of your own need δ > 0, and delta = 0",
@@ -147,12 +124,6 @@ class ObjectivePrice:
                 remedy="set delta = 1e-6",
             )
         return largest_rho(self.problem.epsilon, self.problem.delta)
-
-    def _gaussian(self, rho: int) -> DiscreteGaussian:
-        """The discrete Gaussian on a score or number of pairs, for a zCDP price in 10⁻¹²; refused below 1."""
-        if rho < 1:
-            raise too_small(self.problem)
-        return DiscreteGaussian(self.problem.record_steps, rho, self.problem.score_per_step)
 
     def _rho_of_number(self, total: int) -> int:
         """The part of `total` ρ, in integer units, that the number of pairs costs; 0 if the score is a mean."""
@@ -170,11 +141,7 @@ def score_name(number: int) -> str:
 
 
 def objective_shown(release: Release) -> CertificateRules:
-    """Return what a certificate must state of a private objective (its draws); raises if the release shows more.
-
-    Raises:
-        KeyError, TypeError, ValueError: the release shows more scores than that, or its facts do not say.
-    """
+    """Return what a certificate must state of a private objective (its draws); raises if the release shows more."""
     n, scores = stated_steps(release), release.value["trajectory"]
     shown = only_shows(release, "hyperparameters", "score", "interval", "trajectory", PAIRS, NO_SCORE)
     if not shown or [score["step"] for score in scores] != list(range(1, len(scores) + 1)) or len(scores) > n:
@@ -248,16 +215,7 @@ def score_of_draw(price: ObjectivePrice, unit: Unit, number: int, draw: int) -> 
 def best_caption(
     price: ObjectivePrice, unit: Unit, draw: int, score: float, interval: tuple[float, float], n_draws: int
 ) -> dict[str, Any]:
-    """Return what a release says of the best candidate: score, interval and metric; of pairs also their number.
-
-    Args:
-        price: the objective's.
-        unit: of its scores.
-        draw: the candidate's noisy integer, the interval of an AUC by pairs.
-        score: by the posterior of all scores.
-        interval: likewise, of a mean.
-        n_draws: from how many draws it was chosen.
-    """
+    """Return what a release says of the best candidate: score, interval and metric; of pairs also their number."""
     problem = price.problem
     caption: dict[str, Any] = {"score": score, "interval": list(interval)}
     if unit.pairs is not None:

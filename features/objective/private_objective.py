@@ -132,12 +132,7 @@ class PrivateObjective(ObjectiveHandle):
 
     @classmethod
     def from_study(cls, path: str | Path, ledger: str | None = None) -> StudyObjective:
-        """Return the private objective of a study file with [objective]; several processes may ask through it.
-
-        Args:
-            path: the study file.
-            ledger: the ledger's URL; where None that of the command.
-        """
+        """Return the private objective of a study file with [objective]; several processes may ask through it."""
         return StudyObjective(path, ledger)
 
     def __repr__(self) -> str:
@@ -156,7 +151,6 @@ class PrivateObjective(ObjectiveHandle):
 
     @property
     def _session(self) -> ScoreSession:
-        """The session that draws the private scores; refused before `fit`."""
         if not hasattr(self, "session_"):
             raise DpboError(
                 "this PrivateObjective holds no records",

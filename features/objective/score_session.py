@@ -16,7 +16,6 @@ from threading import RLock
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpbo.features.objective.parameters import (
     Parameters,
@@ -38,7 +37,6 @@ from dpbo.features.objective.submission import MODEL, TABLE, Submission
 from dpbo_core.errors import DpboError, NoScoresLeft, Sealed, StudyInvalid
 from dpbo_core.ledger.accounting.account import PrivacyBudget
 from dpbo_core.ledger.charge import QueryKey
-from dpbo_core.mechanisms.exponential import PrivateSelection
 from dpbo_core.mechanisms.noise import standing_of
 from dpbo_core.methods.contract import averaged_facts
 from dpbo_core.methods.pair_draws import DEFAULT_PUBLIC_SCORE, Unit, in_pairs, on_grid, unit_drawn, unit_of
@@ -55,33 +53,19 @@ from dpbo_core.study.query import Charged, PrivateQuery, QueryContext, charged, 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OpenObjective:
-    """A private objective of which all that is public is done: nothing is charged, no record was read.
+    """A private objective of which all that is public is done: nothing is charged, no record was read."""
 
-    Attributes:
-        key: what the ledger knows it by.
-        price: with the problem and its public training set.
-        spec: the study that says the model and the score.
-        split: its two halves; the sensitive one is read after the charge only.
-        public: the public one, fitted.
-        cap: to be opened if the dataset has none.
-        message: what may leave of an error of that reading.
-    """
-
-    key: QueryKey
-    price: ObjectivePrice
-    spec: StudySpec
-    split: TableSplit
+    key: QueryKey  # what the ledger knows it by
+    price: ObjectivePrice  # with the problem and its public training set
+    spec: StudySpec  # the study that says the model and the score
+    split: TableSplit  # its two halves; the sensitive one is read after the charge only
     public: PublicHalf
-    cap: PrivacyBudget | None
-    message: Message | None = None
+    cap: PrivacyBudget | None  # to be opened if the dataset has none
+    message: Message | None = None  # what may leave of an error of that reading
 
     @property
     def query(self) -> PrivateQuery:
-        """Return all scores that may be asked for, and the final choice if it is paid for, as one query to charge.
-
-        It stays open until it is released. Its `cap` is opened if the dataset has none, and `useless` says why
-        mostly noise is to be expected.
-        """
+        """Return all scores that may be asked for, and the choice if it is paid for, as one query to charge."""
         price = self.price
         k = price.problem.max_records_per_person
         return PrivateQuery(
@@ -97,11 +81,7 @@ class OpenObjective:
 
 
 class ScoreSession(Opaque):
-    """Running scores, in the curator's process. Threads may ask at once; its repr says nothing.
-
-    Attributes:
-        opened: the checked objective (price, data and key) whose scores are drawn.
-    """
+    """Running scores, in the curator's process. Threads may ask at once; its repr says nothing."""
 
     __slots__ = ("_charge", "_lock", "_mechanisms", "_run", "_scorer", "_spends", "opened")
 
@@ -114,14 +94,7 @@ class ScoreSession(Opaque):
         self._lock = RLock()
 
     def ask(self, parameters: Any) -> Score:
-        """The private score of the model at `parameters`, drawn once; the first request of all pays for all n.
-
-        Raises:
-            NoScoresLeft: n other hyperparameters were asked about, or the session is closed.
-            StudyInvalid: the model cannot be built or trained on the public records; no score was used up.
-            BudgetRefused, AssumptionNotAccepted: nothing was charged.
-            Sealed: something failed on sensitive data; ask again, and nothing is paid twice.
-        """
+        """The private score of the model at `parameters`, drawn once; the first request of all pays for all n."""
         parameters = parameters_of(parameters)
         check_in_space(parameters, self.opened.price.problem.candidates.space)
         text, draws = canonical_text(parameters), self._draws()
@@ -132,13 +105,7 @@ class ScoreSession(Opaque):
         return self._score_of_draw(*draws[text])
 
     def submit(self, submission: Submission) -> Score:
-        """The private score of a model or predictions, drawn once, then repeated; refused beside a paid choice.
-
-        Raises:
-            AssumptionNotAccepted: it assumes what the scores were not reserved under; no score was used up.
-            StudyInvalid: a choice on exact scores is kept for, which would need it again.
-            NoScoresLeft, BudgetRefused, Sealed: as `ask`.
-        """
+        """The private score of a model or predictions, drawn once, then repeated; refused beside a paid choice."""
         submission.check(self.opened.price.plan().guarantee)
         if self.opened.price.choice_share != 0.0:
             raise StudyInvalid(
@@ -159,26 +126,19 @@ class ScoreSession(Opaque):
         return self._scorer is not None
 
     def best(self) -> dict[str, Any]:
-        """The best hyperparameters scored so far, by posterior mean or, if paid for, a private choice drawn once.
-
-        Raises:
-            StudyInvalid: nothing was asked yet.
-        """
+        """The best hyperparameters so far, by posterior mean or, if paid for, a private choice drawn once."""
         draws = self._draws()
-        points = [read_parameters(text) for text in draws]
-        if not points:
-            raise _no_scores_error()
+        points = _points(draws)
         choice, made = self.opened.price.choice(), self._choice_made()
         if choice is not None and made is None:
-            made = self._choose(choice, points)
+            models = [self._train(parameters) for parameters in points]  # again: none is kept
+            charge, records = self._charged()
+            drawn = charge.draw(self._spends[CHOICE_DRAW], choice, lambda: evaluate_all(records, models).vector)
+            made = int(drawn["draw"])
         return dict(points[int(np.argmax(self._smoothed_scores(points, draws).mean)) if made is None else made])
 
     def close(self) -> Release:
-        """Record the release of all scores and of a paid choice, drawn if it was not; nothing more is scored.
-
-        Raises:
-            StudyInvalid: nothing was asked yet.
-        """
+        """Record the release of all scores and of a paid choice, drawn if it was not; nothing more is scored."""
         recorded = replay(self.opened.key, self._run)
         if recorded is not None:
             return recorded
@@ -191,7 +151,6 @@ class ScoreSession(Opaque):
             before = self._recorded()
 
             def check(drawn: Mapping[str, Any], before: Mapping[str, Any] = before) -> None:
-                """Refuse to conclude if the ledger's draws are other than those the release was made of."""
                 if drawn.keys() != before.keys():
                     raise DpboError("another score was drawn", remedy="close again")
 
@@ -222,11 +181,7 @@ class ScoreSession(Opaque):
 
     @property
     def release(self) -> Release:
-        """All scores released so far, not recorded yet; once closed, the recorded release.
-
-        Raises:
-            StudyInvalid: nothing was asked yet.
-        """
+        """All scores released so far, not recorded yet; once closed, the recorded release."""
         return replay(self.opened.key, self._run) or self._release()
 
     def _recorded(self) -> Mapping[str, Any]:
@@ -240,7 +195,6 @@ class ScoreSession(Opaque):
         return {outcome["parameters"]: (t, outcome["draw"]) for t, outcome in outcomes}
 
     def _check_left(self, draws: Mapping[str, tuple[int, int]]) -> None:
-        """Refuse another score where all n are drawn, or the session is closed."""
         n = len(self._mechanisms)
         closed = replay(self.opened.key, self._run) is not None
         if closed or len(draws) >= n:
@@ -266,22 +220,17 @@ class ScoreSession(Opaque):
             return sealed(lambda: problem.train_at(parameters), failure=_untrained)
 
     def _with_score(self, text: str, scored: Callable[[Scorer], Sensitive[int]]) -> dict[str, tuple[int, int]]:
-        """Return all scores drawn so far, as `_draws`, after drawing that of the hyperparameters `text` if it is
-        new.
-        """
+        """Draw the score of the hyperparameters `text` if it is new; return all scores so far, as `_draws`."""
         charge, records = self._charged()
-        pairs = self.opened.price.number()
+        pairs = self.opened.price.number()  # None of a mean
         if pairs is not None:
             charge.draw(self._spends[ALL_PAIRS], pairs, records.pairs)
         sums: list[Sensitive[int]] = []
 
         def exact() -> Sensitive[int]:
-            """Return the exact integer of the model, worked out at the first call and kept."""
             if not sums:
-                total = scored(records)
-                sums.append(
-                    shifted(total, records.pairs(), on_grid(DEFAULT_PUBLIC_SCORE)) if self._counts else total
-                )
+                total, beside = scored(records), on_grid(DEFAULT_PUBLIC_SCORE)
+                sums.append(total if pairs is None else shifted(total, records.pairs(), beside))
             return sums[0]
 
         draws = self._draws()
@@ -309,20 +258,9 @@ class ScoreSession(Opaque):
             return self._charge, self._scorer
 
     def _choice_made(self) -> int | None:
-        """The index, in the order of drawing, of the score that the final choice drew; None if it drew none."""
+        """The index, in the order of drawing, that the final choice drew; None before."""
         drawn = self._recorded().get(CHOICE_DRAW)
         return None if drawn is None else int(drawn[0]["draw"])
-
-    def _choose(self, choice: PrivateSelection, points: Sequence[Parameters]) -> int:
-        """Train and score every point again and make the final private choice among them; return its index."""
-        models = [self._train(parameters) for parameters in points]
-        charge, records = self._charged()
-
-        def exact() -> Sensitive[NDArray[np.int64]]:
-            """Return the exact scores of all points, sealed."""
-            return evaluate_all(records, models).vector
-
-        return int(charge.draw(self._spends[CHOICE_DRAW], choice, exact)["draw"])
 
     def _smoothed_scores(self, points: Sequence[Parameters], draws: Mapping[str, tuple[int, int]]) -> Smoothed:
         """Return the Gaussian process posterior of the scores at these points."""
@@ -343,30 +281,20 @@ class ScoreSession(Opaque):
         drawn = self._recorded().get(ALL_PAIRS)
         return unit_drawn(pairs, 0 if drawn is None else drawn[0]["draw"], number, on_grid(DEFAULT_PUBLIC_SCORE))
 
-    @property
-    def _counts(self) -> bool:
-        """Whether pairs are counted."""
-        return in_pairs(self.opened.price.problem) is not None
-
     def _score_of_draw(self, number: int, draw: int) -> Score:
-        """Return the score, with its noise and interval, that noisy integer `draw` of score `number` stands for."""
         return score_of_draw(self.opened.price, self._unit(), number, draw)
 
     def _release(self) -> Release:
-        """A release of all scores and the best so far, with its public facts, not recorded. Nothing is drawn.
-
-        Raises:
-            StudyInvalid: nothing was asked yet.
-        """
+        """A release of all scores and the best so far, with its public facts, not recorded. Nothing is drawn."""
         problem = self.opened.price.problem
         draws = self._draws()
-        points = [read_parameters(text) for text in draws]
-        if not points:
-            raise _no_scores_error()
+        points = _points(draws)
         posterior, made = self._smoothed_scores(points, draws), self._choice_made()
         best = int(np.argmax(posterior.mean)) if made is None else made
         score, interval = float(posterior.mean[best]), posterior.interval(best, problem.score_range)
         draw, n = [*draws.values()][best][1], len(self._mechanisms)
+        unit = problem.score.natural_unit
+        baseline = {} if problem.baseline is None else {"baseline": unit.of(problem.baseline)}
         value = {
             "hyperparameters": dict(points[best]),
             **best_caption(self.opened.price, self._unit(), draw, score, interval, n),
@@ -379,11 +307,7 @@ class ScoreSession(Opaque):
                 "estimator": PREDICTIONS if {*points[best]} & {MODEL, TABLE} else problem.model.estimator,
                 "score": problem.model.score_name,
                 "score_range": problem.score_range,
-                **(
-                    {}
-                    if problem.baseline is None
-                    else {"baseline": problem.score.natural_unit.of(problem.baseline)}
-                ),
+                **baseline,
                 **averaged_facts(problem),
                 "steps": len(self._mechanisms),
                 "choice_share": self.opened.price.choice_share,
@@ -392,13 +316,15 @@ class ScoreSession(Opaque):
         )
 
 
-def _no_scores_error() -> StudyInvalid:
-    """Return the error to raise where a best point or a release is requested before any score was drawn."""
-    return StudyInvalid("no score was asked for yet", remedy="ask for some first")
+def _points(draws: Mapping[str, tuple[int, int]]) -> list[dict[str, Any]]:
+    """Return the hyperparameters that were asked about, in the order of drawing; refused if there are none."""
+    if not draws:
+        raise StudyInvalid("no score was asked for yet", remedy="ask for some first")
+    return [read_parameters(text) for text in draws]
 
 
 def _untrained() -> StudyInvalid:
-    """Return the error to raise where a training on public data failed, without the estimator's own message."""
+    """Return the error of a training on public rows that failed, without the estimator's own message."""
     return StudyInvalid(
         "a model could not be trained on the public rows",
         cause="the estimator refuses these hyperparameters; it is not scikit-learn's own, so its words stay here",

@@ -30,15 +30,10 @@ MAX_AVERAGED_POINTS = (
 
 @dataclass(frozen=True, eq=False)
 class Smoothed:
-    """What the released scores say of every point that was asked about, in units of the score.
+    """What the released scores say of every point that was asked about, in units of the score."""
 
-    Attributes:
-        mean: μ, (n,).
-        deviation: s, (n,).
-    """
-
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
+    mean: NDArray[np.float64]  # μ, (n,)
+    deviation: NDArray[np.float64]  # s, (n,)
 
     def interval(self, place: int, score_range: float) -> tuple[float, float]:
         """The central 90% posterior interval of the score at point number `place`, within [0, `score_range`]."""
@@ -50,15 +45,7 @@ class Smoothed:
 def smoothed(
     points: Sequence[Parameters], scores: Sequence[float], *, deviation: float, score_range: float
 ) -> Smoothed:
-    """Return a Gaussian process's posterior mean and deviation of the score at every scored point, in their order;
-    `deviation`: of the noise in each of `scores`.
-
-    Args:
-        points: the hyperparameters that were asked about.
-        scores: as they were released.
-        deviation: σ of their noise, in units of the score.
-        score_range: G.
-    """
+    """Return the posterior mean and deviation of the score at each scored point; `deviation` is of the noise, σ."""
     places, index = np.unique(_encoded(points), axis=0, return_inverse=True)
     index = index.reshape(-1)
     times, scale = np.bincount(index), SPREAD * score_range
@@ -81,9 +68,7 @@ def smoothed(
 
 
 def _encoded(points: Sequence[Parameters]) -> NDArray[np.float64]:
-    """Return the points in the unit cube: a numeric axis scaled from its least to its largest value, by logarithm
-    if they are far apart, others one-hot.
-    """
+    """Return the points in the unit cube, (n, d): numbers scaled, by logarithm if far apart, others one-hot."""
     columns: list[NDArray[np.float64]] = []
     for name in sorted({name for point in points for name in point}):
         values: list[Any] = [point.get(name) for point in points]

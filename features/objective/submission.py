@@ -51,26 +51,16 @@ SUBMISSION_ASSUMPTIONS = (PUBLIC_MODELS.name, ROWWISE_PREDICTIONS.name)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Submission:
-    """A submitted model or table of predictions, with all public checks done.
+    """A submitted model or table of predictions, with all public checks done."""
 
-    Attributes:
-        text: its key in the ledger, in place of hyperparameters.
-        assumptions: names of those that the guarantee must state for it.
-        model: one that predicts each row by itself.
-        records: called after the charge; returns the session's records in the form that `model` takes.
-    """
-
-    text: str
-    assumptions: tuple[str, ...]
-    model: ScorableModel
+    text: str  # its key in the ledger, in place of hyperparameters
+    assumptions: tuple[str, ...]  # names of those that the guarantee must state for it
+    model: ScorableModel  # one that predicts each row by itself
+    # called after the charge; returns the session's records in the form that `model` takes
     records: Callable[[Scorer], Scorer]
 
     def check(self, guarantee: PrivacyGuarantee) -> None:
-        """Refuse a submission that needs assumptions which the reserved guarantee does not state.
-
-        Raises:
-            AssumptionNotAccepted: it does not.
-        """
+        """Refuse a submission that needs assumptions which the reserved guarantee does not state."""
         for name in self.assumptions:
             if name not in guarantee.assumptions:
                 raise AssumptionNotAccepted(
@@ -83,18 +73,7 @@ class Submission:
 def submitted_model(
     spec: StudySpec, split: TableSplit, public: PublicHalf, model: FinalModel | Any, digest: str
 ) -> Submission:
-    """Return a fitted model, tried on the public rows and made ready for scoring; the ledger knows it by `digest`.
-
-    Args:
-        spec: the study.
-        split: its two halves.
-        public: the public one.
-        model: one of ours, or a fitted scikit-learn estimator, which is copied: the caller's own sees no record.
-        digest: of its bytes.
-
-    Raises:
-        StudyInvalid: it knows other classes, fails on public rows, or has not what the score needs.
-    """
+    """Return a fitted model, tried on the public rows and ready for scoring; the ledger knows it by `digest`."""
     table = split.public_table()
     final = model if isinstance(model, FinalModel) else _as_final(spec, split, public, model, table)
     if (final.preprocessing.target, final.classes) != (public.target, public.preprocessing.classes):
@@ -117,9 +96,6 @@ def build_silenced(made: Callable[[], Submission], model: FinalModel | Any, *, s
     """Return `made()`, a submission of `model`, while suppressing all that the model's code prints.
 
     Once records were `scored`, its error messages are hidden too, unless all of the model is allowlisted.
-
-    Raises:
-        StudyInvalid: `made` failed.
     """
     own = model.model if isinstance(model, FinalModel) else model
     own = own.estimator if isinstance(own, FittedEstimator) else own
@@ -132,17 +108,7 @@ def build_silenced(made: Callable[[], Submission], model: FinalModel | Any, *, s
 def submitted_predictions(
     public: PublicHalf, columns: PredictionColumns, name: str, table: Callable[[], Table]
 ) -> Submission:
-    """Predictions made ready for scoring under `name`; nothing is read now: `table` reads them after the charge.
-
-    Args:
-        public: the study's public half.
-        columns: of the table.
-        name: which names it, and nothing else: the same again is its first table's score.
-        table: SENSITIVE: reads it, a row a validation record in their order; called after the charge only.
-
-    Raises:
-        StudyInvalid: the name is none.
-    """
+    """Predictions made ready for scoring under `name`; nothing is read now: `table` reads them after the charge."""
     if not isinstance(name, str) or not name.strip():
         raise StudyInvalid("the predictions have no name", remedy="name them, as a team and a number say")
     regression, width = public.problem.model.regression, len(columns.feature_names)
@@ -156,7 +122,6 @@ def submitted_predictions(
     )
 
     def joined(records: Scorer) -> Scorer:
-        """Return the scorer of the same records, with their predictions instead of their rows."""
         if not isinstance(records, Objective):
             raise TypeError("predictions are of records in one table")
         return records.with_rows(Sensitive(columns.rows(table())))
@@ -166,12 +131,7 @@ def submitted_predictions(
 
 
 def prediction_columns(spec: StudySpec, split: TableSplit, public: PublicHalf) -> PredictionColumns:
-    """The columns of a table of predictions for this study: `prediction`, or `prediction:class` for probabilities.
-
-    Raises:
-        StudyInvalid: its score is of a linear model's margins, its number of records is private, or they are a
-            folder's, which are never in one table.
-    """
+    """The columns of a table of predictions for this study: `prediction`, or a `prediction:class` for each."""
     score, classes = _score_of_predictions(public), public.preprocessing.classes
     if spec.data.person_count is not None:
         raise StudyInvalid(
@@ -189,11 +149,7 @@ def prediction_columns(spec: StudySpec, split: TableSplit, public: PublicHalf) -
 
 
 def predictions_in_memory(spec: StudySpec, predictions: Any, columns: PredictionColumns) -> Callable[[], Table]:
-    """Return a function that makes a table of SENSITIVE predictions; their number and shape are checked now.
-
-    Raises:
-        StudyInvalid: they are another number, or have another shape.
-    """
+    """Return a function that makes a table of SENSITIVE predictions; their number and shape are checked now."""
     values = attempted(lambda: values_of(predictions), [])
     values = values if isinstance(values, list) else np.atleast_1d(values)
     check_n_validation(spec, len(values), shown_as="the table of predictions")
@@ -212,11 +168,7 @@ def predictions_in_memory(spec: StudySpec, predictions: Any, columns: Prediction
 
 
 def digest_of(estimator: Any) -> str:
-    """Return a digest of a fitted estimator in memory, the same in every process.
-
-    Raises:
-        StudyInvalid: it cannot be pickled.
-    """
+    """Return a digest of a fitted estimator in memory, the same in every process."""
     import joblib
 
     digest = attempted(lambda: str(joblib.hash(estimator, hash_name="sha1")), "")
@@ -246,7 +198,7 @@ def _scorable(
 
 
 def _untried() -> StudyInvalid:
-    """Return the error to raise where a model failed on public rows, without its own message."""
+    """Return the error of a model that failed on public rows, without its own message."""
     return StudyInvalid(
         "the model cannot be tried on the public rows",
         cause="it fails there, or knows other classes; it is not on the list, so its own words stay here",
@@ -255,11 +207,7 @@ def _untried() -> StudyInvalid:
 
 
 def _score_of_predictions(public: PublicHalf) -> RecordScore | PairScore:
-    """The study's score, refused if it is of a linear model's margins y·ŵᵀx, which other predictions do not have.
-
-    Raises:
-        StudyInvalid: it is of a linear model's margins.
-    """
+    """The study's score, refused if it is of a linear model's margins, which other predictions do not have."""
     score = public.problem.score
     if isinstance(score, MarginScore):
         raise StudyInvalid(
@@ -270,12 +218,7 @@ def _score_of_predictions(public: PublicHalf) -> RecordScore | PairScore:
 
 
 def _as_final(spec: StudySpec, split: TableSplit, public: PublicHalf, estimator: Any, table: Table) -> FinalModel:
-    """Return a copy of a fitted estimator as a final model that answers in the study's classes, with the columns
-    that it was fitted on.
-
-    Raises:
-        StudyInvalid: it cannot be copied, or knows other classes than the study.
-    """
+    """Return a copy of a fitted estimator as a final model that answers in the study's classes."""
     regression, own = spec.model.regression, table.without(left_out(spec))
     if hasattr(estimator, "feature_names_in_"):
         fitted = Preprocessing.named(own, public.target, regression=regression, hints=split.hints())
@@ -289,7 +232,7 @@ def _as_final(spec: StudySpec, split: TableSplit, public: PublicHalf, estimator:
             missing="mean" if spec.data.fills_gaps else "refuse",
         )
     X = fitted.transform(own).X
-    copied = attempted(lambda: copy.deepcopy(estimator), None)
+    copied = attempted(lambda: copy.deepcopy(estimator), None)  # the caller's own sees no record
     if copied is None:
         raise StudyInvalid("the model cannot be copied", remedy="hand in a model that copy.deepcopy can copy")
     named = _InStudysClasses(copied, () if regression else public.preprocessing.classes)
@@ -298,15 +241,10 @@ def _as_final(spec: StudySpec, split: TableSplit, public: PublicHalf, estimator:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _InStudysClasses:
-    """A fitted estimator whose answers are in the study's classes, by index, whatever order it has them in.
+    """A fitted estimator whose answers are in the study's classes, by index, whatever order it has them in."""
 
-    Attributes:
-        estimator: fitted.
-        classes: the study's, sorted; none of a regression.
-    """
-
-    estimator: Any
-    classes: tuple[float | str, ...]
+    estimator: Any  # fitted
+    classes: tuple[float | str, ...]  # the study's, sorted; none of a regression
 
     def __post_init__(self) -> None:
         if self.classes and sorted(self._order.tolist()) != list(range(len(self.classes))):
@@ -322,7 +260,6 @@ class _InStudysClasses:
         return positions(value_column(list(getattr(self.estimator, "classes_", ()))), self.classes)
 
     def _own_columns(self, rows: Any) -> Any:
-        """Return the columns of a data frame that it was fitted on, in their order; an array as it is."""
         return rows[list(self.estimator.feature_names_in_)] if hasattr(rows, "columns") else rows
 
     def predict(self, rows: Any) -> NDArray[Any]:

@@ -14,10 +14,6 @@ Source: Kharkovskii, Dai and Low (2020). The parties exchange files alone.
 | `messages` | both | the table, queries and answers as files |
 | `flow` | both | the parties as two Prefect flows |
 | `command` | both | `dpbo curate` and `dpbo model` |
-
-To delete it, delete this folder, the folders of `tests/features` that name it, its pages, and the lines that
-name it in `pyproject.toml`, `mkdocs.yml` and `dpbo/__init__.py`; `make without FEATURE=outsourced` does
-so in a copy.
 """
 
 CURATE = (f"{__name__}.command:curate_app", "For the curator: publish a private table.")

@@ -30,27 +30,16 @@ from dpbo_core.study.query import PrivateQuery, QueryContext, charged, fingerpri
 
 @dataclass(frozen=True)
 class Curator:
-    """The curator's side of one run: answers queries about the tables in one folder of vaults.
+    """The curator's side of one run: answers queries about the tables in one folder of vaults."""
 
-    Attributes:
-        context: which ledger pays, who asks, where noise comes from.
-        vaults: the curator's folder.
-        names_rows: whether a message may tell which row of the curator's own file is asked about.
-    """
-
-    context: QueryContext
-    vaults: Path
-    names_rows: bool = True
+    context: QueryContext  # which ledger pays, who asks, where noise comes from
+    vaults: Path  # the curator's folder
+    names_rows: bool = True  # whether a message may tell which row of the curator's own file is asked about
 
     def answer_file(
         self, query: Path, answers: Path, out: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...]
     ) -> Answer:
-        """Answer the query file in `out`: as before if asked before; exact if `private` is None (`accepts` must say
-        so), else charged and noised.
-
-        Raises:
-            DpboError: as `answer`, `read_message` and `write_message`.
-        """
+        """Write to `out` what `answer` returns for the query in a file."""
         answer = self.answer(read_message(Query, query), answers, private=private, accepts=accepts)
         write_message(answer, out)
         return answer
@@ -58,20 +47,7 @@ class Curator:
     def answer(
         self, query: Query, answers: Path, *, private: PrivateAnswers | None, accepts: tuple[str, ...] = ()
     ) -> Answer:
-        """Return the answer, recorded first: as before if asked before; exact if `private` is None (`accepts` must
-        say so), else charged and noised.
-
-        Args:
-            query: as the modeller wrote it.
-            answers: CSV or Parquet with one column and one row for each row of the published file, in its order.
-            private: noise, or None for the answers as they are.
-            accepts: assumptions taken on by name.
-
-        Raises:
-            AssumptionNotAccepted: answers without noise, and `answers_public` is not accepted.
-            StudyInvalid: a query that fits no publication or no step, or answers of another size or another mode.
-            BudgetRefused: the dataset has no room for private answers.
-        """
+        """Return the answer, recorded first: as before if asked before; exact if `private` is None, else noised."""
         if private is None and ANSWERS_PUBLIC.name not in accepts:
             raise AssumptionNotAccepted(
                 f"answers without noise assume {ANSWERS_PUBLIC.name!r}: {ANSWERS_PUBLIC.statement}",
@@ -102,11 +78,7 @@ class Curator:
         return answer
 
     def _fix_way(self, table: Release, publication: str, private: PrivateAnswers | None) -> None:
-        """Record for good how this table's rows are answered: exactly (`private` is None) or with this noise.
-
-        Raises:
-            StudyInvalid: somebody else's first answer, given meanwhile, fixed another way.
-        """
+        """Record for good how this table's rows are answered: exactly (`private` is None) or with this noise."""
         _check_way(self.context.ledger.fix_answers(table.dataset, publication, _terms(private)), private)
 
     def _published(self, query: Query, vault: Vault) -> Release:
@@ -129,9 +101,7 @@ class Curator:
     def _noised(
         self, query: Query, private: PrivateAnswers, table: Release, answers: Path, place: int
     ) -> tuple[float, float]:
-        """Return the noisy answer of row `place` of the curator's own file, charged and drawn, or read back from
-        the ledger; and the scale of its noise.
-        """
+        """Return the noisy answer of row `place`, drawn now or read back from the ledger, and its noise's scale."""
         rows = table.value["rows"]
         _check_size(answers, rows)
         plan, mechanism = private.plan(table.guarantee), private.mechanism
@@ -149,7 +119,6 @@ class Curator:
         value = {"publication": query.publication, "range": [private.low, private.high]}
 
         def draw() -> float:
-            """The noisy answer in the answers' unit: drawn and released now, or read back from the ledger."""
             outcome = charge.draw(
                 spend, mechanism, lambda: Sensitive(private.steps(_answers_column(answers)[place])), row=query.row
             )
@@ -164,11 +133,7 @@ class Curator:
         return answer, spend.noise_scale
 
     def _public(self, answers: Path, place: int, n_rows: int) -> float:
-        """The exact (public) answer of the row at `place` of the curator's file; refused if not measured yet.
-
-        Raises:
-            StudyInvalid: it has not been measured; may say which row of the curator's own file is requested.
-        """
+        """The exact (public) answer of the row at `place` of the curator's file; refused if not measured yet."""
         _check_size(answers, n_rows)
         value: float = _answers_column(answers)[place]
         if not math.isfinite(value):
@@ -182,12 +147,7 @@ class Curator:
 
 
 def _check_way(fixed: Mapping[str, Any] | None, private: PrivateAnswers | None) -> None:
-    """Refuse to answer exactly or with noise if the ledger has `fixed` the other way for this table (None: not
-    fixed).
-
-    Raises:
-        StudyInvalid: it was answered another way. Nothing was drawn.
-    """
+    """Refuse to answer exactly or with noise if the ledger has `fixed` the other way for this table."""
     if fixed is not None and fixed != _terms(private):
         raise StudyInvalid(
             "answers about this table were given another way before",
@@ -202,11 +162,7 @@ def _terms(private: PrivateAnswers | None) -> dict[str, Any]:
 
 
 def _recorded_answer(record: dict[str, Any], query: Query) -> Answer | None:
-    """Return the recorded answer to this query; None if the query is the next one and so has no answer yet.
-
-    Raises:
-        StudyInvalid: the step was answered for another row, or steps before it were never asked.
-    """
+    """Return the recorded answer to this query; None if the query is the next one and so has no answer yet."""
     steps = record["steps"].get(query.session, [])
     if query.step <= len(steps):
         answer = Answer(**steps[query.step - 1])
@@ -227,11 +183,6 @@ def _recorded_answer(record: dict[str, Any], query: Query) -> Answer | None:
 
 
 def _check_size(answers: Path, n_rows: int) -> None:
-    """Refuse an answers' file without one column and one row per row of the table.
-
-    Raises:
-        StudyInvalid: the file is missing or of another size.
-    """
     header = read_header(answers, mode=SENSITIVE_FILE, shown_as=str(answers))
     if len(header.columns) != 1 or header.n_records != n_rows:
         raise StudyInvalid(

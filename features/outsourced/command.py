@@ -142,8 +142,7 @@ def suggest(
     ] = None,
 ) -> None:
     """Choose the next row to ask about and write the query for the curator."""
-    settings = session.Settings(prior=None if prior is None else Prior(*prior))
-    query = session.suggest(table, state, out, settings)
+    query = session.suggest(table, state, out, None if prior is None else Prior(*prior))
     print_result(lambda: asdict(query), lambda: typer.echo(f"step {query.step}: row {query.row} asked in {out}"))
 
 
@@ -177,11 +176,6 @@ def print_published(published: StudyResult, out: Path) -> None:
 
 
 def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
-    """Return the method of publishing with these options; an unlisted `transform` or `relation` is refused.
-
-    Raises:
-        StudyInvalid: a word that is not known, or numbers that make no box.
-    """
     transforms = get_args(get_type_hints(Outsourced)["transform"])
     relations = [item.value for item in NeighboringRelation]
     for flag, value, valid in (("--transform", transform, transforms), ("--relation", relation, relations)):
@@ -198,11 +192,7 @@ def _box(transform: str, relation: str | None, **options: Any) -> Outsourced:
 
 
 def _stated(file: Path) -> dict[str, Any]:
-    """Return the keys and values of a file for `dpbo curate plan`; refused if one is unknown or of another type.
-
-    Raises:
-        StudyInvalid: it is no TOML, or a key or value is not of its kind.
-    """
+    """Return the keys and values of a file for `dpbo curate plan`; refused if one is unknown or of another type."""
     try:
         stated = tomllib.loads(text_of(file))
     except tomllib.TOMLDecodeError as error:
@@ -224,11 +214,6 @@ def _stated(file: Path) -> dict[str, Any]:
 
 
 def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tuple[int, int]:
-    """The numbers of rows and columns, as stated or as counted in the file; refused if both or neither is given.
-
-    Raises:
-        StudyInvalid: both or neither, or a file without them.
-    """
     if (data is None) == (rows is None and columns is None) or (data is None and None in (rows, columns)):
         raise StudyInvalid(
             "the size of the table is not said, or said twice",

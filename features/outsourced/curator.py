@@ -63,9 +63,6 @@ class Vault:
         """Return the secret order, (n,): entry i is the place, in the curator's file, of published row i.
 
         A function of the key and n alone, uniform over orders up to the strength of SHAKE-256: ties of 128 bits.
-
-        Raises:
-            DpboError: the key is gone.
         """
         try:
             key = bytes.fromhex((self.folder / "key").read_text(encoding="ascii"))
@@ -81,11 +78,7 @@ class Vault:
         return np.lexsort((stream[:, 1], stream[:, 0])).astype(np.int64)
 
     def answers(self) -> dict[str, Any]:
-        """Return the answers that were given so far, by row and by search step, as JSON; empty at first.
-
-        Raises:
-            DpboError: the record is damaged.
-        """
+        """Return the answers that were given so far, by row and by search step, as JSON; empty at first."""
         try:
             record = json.loads((self.folder / "answers.json").read_bytes())
         except FileNotFoundError:
@@ -113,17 +106,11 @@ class Vault:
 
 @dataclass(frozen=True)
 class Publication:
-    """One table to publish: what is public about it.
+    """One table to publish: what is public about it."""
 
-    Attributes:
-        box: transform, relation, price.
-        dataset: the budget's name.
-        edition: a new one is a new table and a new spend.
-    """
-
-    box: Outsourced
+    box: Outsourced  # transform, relation, price
     dataset: str
-    edition: str = "1"
+    edition: str = "1"  # a new one is a new table and a new spend
 
     def key(self, n_rows: int, n_columns: int) -> QueryKey:
         """Return the publication's key in the ledger: every public choice and the two sizes, never the rows."""
@@ -141,19 +128,7 @@ class Publication:
 
 
 def publish(publication: Publication, data: Path, out: Path, context: QueryContext, *, vaults: Path) -> StudyResult:
-    """Charge for, draw and write to `out` the published table of `data`; again, the same bytes at no cost.
-
-    Args:
-        publication: what to publish, at which price.
-        data: the candidates' rows, CSV or Parquet, all columns numeric.
-        out: the file for the modeller.
-        context: which ledger pays, and who asks.
-        vaults: the curator's folder.
-
-    Raises:
-        StudyInvalid, BudgetRefused: nothing was charged.
-        Sealed: something failed with rows in hand; run it again, and nothing is paid twice.
-    """
+    """Charge for, draw and write to `out` the published table of `data`; again, the same bytes at no cost."""
     with suppress(OSError):  # one is missing, or no name a file could have
         if out.samefile(data):
             raise StudyInvalid("--out is the data file itself", remedy="give the published table a name of its own")
@@ -177,15 +152,12 @@ def publish(publication: Publication, data: Path, out: Path, context: QueryConte
 def _draw(
     box: Outsourced, query: PrivateQuery, data: Path, shape: tuple[int, int], vault: Vault, charge: Charged
 ) -> Release:
-    """Return the release of the table, which is drawn, written to the vault and recorded now unless it was recorded
-    before.
-    """
+    """Return the release of the table, which is drawn, kept in the vault and recorded now unless it was before."""
     (spend,) = query.plan.spends
     gaussian = box.transform == "gaussian"
     guarantee = charge.as_published(query.plan.guarantee)
 
     def keep(rows: NDArray[Any]) -> str:
-        """Write the drawn table to the vault, scaled and with its guarantee: the digest of the file."""
         scale = box.geometry(shape[1]).step if gaussian else 1.0
         noise = spend.noise_scale if gaussian else 0.0
         table = PublishedTable(rows * scale, query.key.fingerprint[:16], noise, guarantee.to_json())
@@ -221,12 +193,7 @@ def _image_of(box: Outsourced, data: Path, order: NDArray[np.int64]) -> Sensitiv
 
 
 def _hand_out(vault: Vault, release: Release, out: Path) -> None:
-    """Copy the curator's table to `out`, for the modeller; refused if it is gone or is not the one recorded.
-
-    Raises:
-        DpboError: the curator's copy is gone or is not what was recorded.
-        StudyInvalid: `out` cannot be written.
-    """
+    """Copy the curator's table to `out`, for the modeller; refused if it is gone or is not the one recorded."""
     try:
         content = vault.table.read_bytes()
     except OSError:

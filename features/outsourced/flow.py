@@ -45,9 +45,7 @@ from dpbo_core.study.query import QueryContext
 def publish_table(
     publication: Publication, data: Path, out: Path, run: QueryContext, vaults: Path
 ) -> StudyResult | BudgetRefused:
-    """Charge, noise and record the table in `data`, then write it to `out`; repeated, the same one. A refusal is
-    returned.
-    """
+    """Charge, noise and record the table in `data`, and write it to `out`; a refusal is returned."""
     return or_refused(lambda: publish(publication, data, out, run, vaults=vaults))
 
 
@@ -66,9 +64,7 @@ def answer_query(
     private: PrivateAnswers | None,
     accepts: tuple[str, ...],
 ) -> Answer | BudgetRefused:
-    """Answer a modeller's query from the table `answers`, in the file `out`: as before if asked before; exactly if
-    `private` is None, which `accepts` must allow, else charged and noised. A refusal is returned.
-    """
+    """Answer a modeller's query, as `Curator.answer_file`; a refusal is returned."""
     return or_refused(lambda: curator.answer_file(query, answers, out, private=private, accepts=accepts))
 
 
@@ -118,25 +114,21 @@ def curate(terms: Outsourcing) -> Any:
         BudgetRefused: the dataset's budget does not pay for the table or the answers.
     """
     try:
-        return _curate(terms)
+        stores, publication = _begin("the curator's part of an exchange", "curate", terms), terms.publication
+        with is_alive(stores.running):
+            ledger, table = PrivacyLedger(stores.ledger), terms.file("Z.parquet")
+            run = QueryContext(ledger, caller=caller(ledger))
+            _raised(publish_table(publication, Path(terms.data), table, run, stores.vaults))
+            curator = Curator(run, stores.vaults, names_rows=False)
+            for t in range(1, terms.steps + 1):
+                query, answer = terms.file(f"query-{t}.json"), terms.file(f"answer-{t}.json")
+                wait_for(query)
+                _raised(answer_query(curator, query, Path(terms.answers), answer, terms.private, terms.accepts))
+            wait_until_recorded(1 + terms.steps)
+        (account,) = ledger.accounts(publication.dataset)
+        return _done(f"{terms.steps} answers, {price_and_rest(publication.box.epsilon, account)}")
     except DpboError as error:
         return failed_run(error, "curate")
-
-
-def _curate(terms: Outsourcing) -> Any:
-    stores, publication = _begin("the curator's part of an exchange", "curate", terms), terms.publication
-    with is_alive(stores.running):
-        ledger, table = PrivacyLedger(stores.ledger), terms.file("Z.parquet")
-        run = QueryContext(ledger, caller=caller(ledger))
-        _raised(publish_table(publication, Path(terms.data), table, run, stores.vaults))
-        curator = Curator(run, stores.vaults, names_rows=False)
-        for t in range(1, terms.steps + 1):
-            query, answer = terms.file(f"query-{t}.json"), terms.file(f"answer-{t}.json")
-            wait_for(query)
-            _raised(answer_query(curator, query, Path(terms.answers), answer, terms.private, terms.accepts))
-        wait_until_recorded(1 + terms.steps)
-    (account,) = ledger.accounts(publication.dataset)
-    return _done(f"{terms.steps} answers, {price_and_rest(publication.box.epsilon, account)}")
 
 
 @policies.private_flow(name="model", **policies.FLOW_OPTIONS)
@@ -147,24 +139,20 @@ def model(terms: Outsourcing) -> Any:
         PolicyRefused: Prefect started it; its files are its owner's to name.
     """
     try:
-        return _model(terms)
+        stores = _begin("the modeller's part of an exchange", "model", terms)
+        table, state = terms.file("Z.parquet"), terms.file(STATE_FILE)
+        with is_alive(stores.running):
+            wait_for(table)
+            done = progress_text(state).steps
+            for t in range(done + 1, terms.steps + 1):
+                answer = terms.file(f"answer-{t}.json")
+                suggest_row(table, state, terms.file(f"query-{t}.json"))
+                wait_for(answer)
+                take_answer(answer, state)
+            wait_until_recorded(2 * max(0, terms.steps - done))
+        return _done(f"{terms.steps} rows asked")
     except DpboError as error:
         return failed_run(error, "model")
-
-
-def _model(terms: Outsourcing) -> Any:
-    stores = _begin("the modeller's part of an exchange", "model", terms)
-    table, state = terms.file("Z.parquet"), terms.file(STATE_FILE)
-    with is_alive(stores.running):
-        wait_for(table)
-        done = progress_text(state).steps
-        for t in range(done + 1, terms.steps + 1):
-            answer = terms.file(f"answer-{t}.json")
-            suggest_row(table, state, terms.file(f"query-{t}.json"))
-            wait_for(answer)
-            take_answer(answer, state)
-        wait_until_recorded(2 * max(0, terms.steps - done))
-    return _done(f"{terms.steps} rows asked")
 
 
 def _begin(part: str, name: str, terms: Outsourcing) -> Stores:
@@ -195,9 +183,7 @@ def outsource(terms: Outsourcing) -> Progress:
     """
     server = prefect_settings().api.url
     Path(terms.meeting).mkdir(mode=0o700, parents=True, exist_ok=True)
-    spawn = multiprocessing.get_context(
-        "spawn"
-    )  # a fresh interpreter: nothing of one party's memory in the other's
+    spawn = multiprocessing.get_context("spawn")  # a fresh interpreter: nothing of one party is in the other's
     parties = [spawn.Process(target=_run, args=(name, terms, server), name=name) for name in ("curate", "model")]
     for party in parties:
         party.start()

@@ -36,9 +36,7 @@ from dpbo_core.data.values import numbers
 from dpbo_core.privacy.guarantee import Evidence, NeighboringRelation, Standing
 from dpbo_core.privacy.sensitive import Sensitive
 
-MAX_COORDINATE = (
-    2.0**24
-)  # coordinates further from the centre than this are clamped, so that doubles hold all of the grid
+MAX_COORDINATE = 2.0**24  # further from the centre coordinates are clamped, so that doubles hold all of the grid
 _GRID_BITS = 20
 REFUTED_EVIDENCE = Evidence(
     Standing.REFUTED,

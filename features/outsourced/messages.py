@@ -35,21 +35,14 @@ M = TypeVar("M", "Query", "Answer")
 
 @dataclass(frozen=True)
 class Query:
-    """The modeller asks for one row's answer.
-
-    Attributes:
-        publication: which table.
-        session: which search of the modeller, a random name.
-        step: t, from 1.
-        row: place in the published table, from 0.
-    """
+    """The modeller asks for one row's answer."""
 
     kind: ClassVar[str] = "dpbo query"
 
     publication: str
-    session: str
-    step: int
-    row: int
+    session: str  # which search of the modeller, a random name
+    step: int  # t, from 1
+    row: int  # place in the published table, from 0
 
     def __post_init__(self) -> None:
         _refuse_bad_fields(self)
@@ -57,17 +50,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Answer:
-    """The curator's answer to one query.
-
-    Attributes:
-        publication: as in the query.
-        session: as in the query.
-        step: as in the query.
-        row: as in the query.
-        query: digest of the query that is answered.
-        value: the row's answer.
-        noise_scale: standard deviation of the noise on it; 0 if it is public.
-    """
+    """The curator's answer to one query."""
 
     kind: ClassVar[str] = "dpbo answer"
 
@@ -75,9 +58,9 @@ class Answer:
     session: str
     step: int
     row: int
-    query: str
-    value: float
-    noise_scale: float
+    query: str  # digest of the query that is answered
+    value: float  # the row's answer
+    noise_scale: float  # standard deviation of the noise on it; 0 if it is public
 
     def __post_init__(self) -> None:
         _refuse_bad_fields(self)
@@ -99,23 +82,14 @@ def digest(message: Query | Answer) -> str:
 
 
 def write_message(message: Query | Answer, path: Path) -> None:
-    """Write a query or an answer to a JSON file, atomically.
-
-    Raises:
-        StudyInvalid: the file cannot be written.
-    """
+    """Write a query or an answer to a JSON file, atomically."""
     document = _message_content(message) | {"digest": digest(message)}
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     write_file(path, text.encode(), option="--out", mode=0o644)
 
 
 def write_file(path: Path, content: bytes, *, option: str, mode: int = 0o600) -> None:
-    """Write `content` to `path` atomically, for its owner alone unless `mode` is other; an error names the
-    command's `option` that gave the path.
-
-    Raises:
-        StudyInvalid: it cannot be written.
-    """
+    """Write `content` to `path` atomically, for its owner alone unless `mode` says; errors name the `option`."""
     try:
         replace_atomically(path, content, mode=mode)
     except OSError as error:
@@ -126,12 +100,7 @@ def write_file(path: Path, content: bytes, *, option: str, mode: int = 0o600) ->
 
 
 def read_message(kind: type[M], path: Path) -> M:
-    """Return the query or the answer, as `kind` says, in a file.
-
-    Raises:
-        StudyInvalid: it is missing, too long, damaged, of another kind, or says something impossible. The message
-            repeats nothing that the file says.
-    """
+    """Return the query or the answer in a file; an error repeats nothing that the file says."""
     problem = ""
     try:
         with path.open("rb") as file:
@@ -184,7 +153,6 @@ def _refuse_bad_fields(message: Query | Answer) -> None:
 
 
 def _is_hex(text: str, length: int) -> bool:
-    """Return whether a text is exactly `length` hexadecimal digits in lower case."""
     return len(text) == length and set(text) <= set("0123456789abcdef")
 
 
@@ -220,11 +188,7 @@ def content_digest(content: bytes) -> str:
 
 
 def read_published(path: Path) -> tuple[PublishedTable, str]:
-    """Return the published table in a Parquet file, and the file's SHA-256 digest.
-
-    Raises:
-        StudyInvalid: missing, damaged, or not a table that a curator published.
-    """
+    """Return the published table in a Parquet file, and the file's SHA-256 digest."""
     try:
         content = path.read_bytes()
     except OSError as error:

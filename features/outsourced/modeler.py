@@ -5,7 +5,7 @@
 | n, r | — | rows and columns published | scalars |
 | Z | `rows` | as published | (n, r) |
 | τ | `noise_scale` | noise in each entry of Z, published with it | scalar ≥ 0 |
-| δ′ | `delta_ucb` | failure probability of the confidence bounds | scalar in (0, 1) |
+| δ′ | `DELTA_UCB` | failure probability of the confidence bounds | scalar in (0, 1) |
 | β_t | — | 2 log(n t² π²/(6δ′)) (`srinivas_2010.beta`) | scalar |
 | ℓ, s², σ_n² | `prior` | lengthscale, variance and answer noise; None to fit them to the answers | scalars > 0 |
 | y_t | `tell` | answer t | scalar |
@@ -47,14 +47,7 @@ class Prior:
 def fit(
     points: NDArray[np.float64], values: NDArray[np.float64], blur: float, noise_variance: float | None
 ) -> Prior:
-    """Return the Gaussian process prior that maximises the likelihood of `values` at `points`.
-
-    Args:
-        points: Z, (t, r).
-        values: y, (t,).
-        blur: τ, the standard deviation of the noise on each point.
-        noise_variance: σ_n², or None to fit it.
-    """
+    """Return the prior of largest likelihood of values (t,) at points (t, r) blurred by τ; fits σ_n² if None."""
     t, r = points.shape
     spread = float(np.var(values)) or 1.0
     best, chosen = -math.inf, Prior(typical_lengthscale(r), spread, noise_variance or 0.0, float(np.mean(values)))
@@ -98,40 +91,27 @@ class Modeler:
         *,
         noise_scale: float = 0.0,
         prior: Prior | None = None,
-        delta_ucb: float = DELTA_UCB,
     ) -> None:
-        """Begin a search without answers.
-
-        Args:
-            rows: Z, (n, r), finite; memory is 8·n·(2r + t + 11) bytes at answer t.
-            noise_scale: τ in the units of Z.
-            prior: hyperparameters, or None to fit them.
-            delta_ucb: δ′.
-        """
+        """Begin a search of rows Z, (n, r), without answers; memory is 8·n·(2r + t + 11) bytes at answer t."""
         low, high = rows.min(axis=0), rows.max(axis=0)
         self._extent = float((high - low).max()) or 1.0
         self._points = (rows - 0.5 * (low + high)) / self._extent + 0.5
         self._blur = noise_scale / self._extent
-        self._prior, self._ucb = prior, UCB(delta=delta_ucb)
+        self._prior, self._ucb = prior, UCB(delta=DELTA_UCB)
         self._answers: list[RowAnswer] = []
         self._center, self._scale = 0.0, 1.0
         self._fit = self._default_fit()
         self._bo = self._new_search()
 
     def suggest(self) -> int:
-        """Return the next row to query: argmax μ̃_t + √β_t σ̃_t over the rows without an answer, or all if none is
-        left. # Alg. 2, lines 3 and 4.
-
-        The paper's argmax runs over all rows. Here the curator repeats a row's one answer, so asking again would
-        learn nothing; once every row is answered it runs over all of them. First comes the row nearest the middle.
-        """
+        """Return the row of largest μ̃_t + √β_t σ̃_t among those not answered, or of all. # Alg. 2, lines 3, 4."""
         if not self._answers:
             return self._bo.ask()
         posterior = self._bo.posterior
         bound = posterior.std * math.sqrt(self._ucb.beta_at(len(self._points), len(self._answers) + 1))
         bound += posterior.mean
         answered = list({answer.row for answer in self._answers})
-        if len(answered) < len(bound):
+        if len(answered) < len(bound):  # a row's one answer is repeated, so asking again would teach nothing
             bound[answered] = -np.inf
         return int(np.argmax(bound))
 
@@ -139,9 +119,6 @@ class Modeler:
         """Add the curator's answer `value` for a row; the prior is refitted if due. # Alg. 2, lines 5 and 6.
 
         An answer to a row that was answered before is the same again: it counts as a step and changes nothing.
-
-        Raises:
-            ValueError: no such row, or a number that is not finite.
         """
         if not 0 <= row < len(self._points) or not (math.isfinite(value) and 0.0 <= noise_scale < math.inf):
             raise ValueError("an answer names a row of the table and a finite value")
@@ -153,11 +130,7 @@ class Modeler:
             self._bo.tell(row, self._mapped(value))  # Alg. 2, line 6
 
     def replay(self, answers: list[RowAnswer]) -> None:
-        """Bring a new search to where an earlier run ended by its answers in their order; the prior is fitted once.
-
-        Raises:
-            ValueError: as `tell`.
-        """
+        """Bring a new search to where an earlier run ended, by its answers in order; the prior is fitted once."""
         fitted = max((t for t in range(1, len(answers) + 1) if _due(t)), default=0) if self._prior is None else 0
         self._answers = list(answers[:fitted])
         if fitted:
@@ -166,7 +139,6 @@ class Modeler:
             self.tell(answer.row, answer.value, answer.noise_scale)
 
     def _mapped(self, value: float) -> float:
-        """Return an answer less the prior's mean, in the prior's units."""
         return (value - self._center) / self._scale - self._fit.mean
 
     def _default_fit(self) -> Prior:
@@ -197,7 +169,6 @@ class Modeler:
             self._bo.tell(row, self._mapped(value))
 
     def _new_search(self) -> BayesianSearch:
-        """Return a search over the table's rows with the prior as fitted, and no answers yet."""
         r = self._points.shape[1]
         kernel = BlurredSquaredExponential(self._fit.lengthscale, self._fit.variance, self._blur, r)
         return BayesianSearch(Posterior(self._points, kernel, self._fit.noise_variance), self._ucb)

@@ -24,7 +24,7 @@ from dpbo.features.outsourced.messages import (
     write_file,
     write_message,
 )
-from dpbo.features.outsourced.modeler import DELTA_UCB, Modeler, Prior, RowAnswer
+from dpbo.features.outsourced.modeler import Modeler, Prior, RowAnswer
 from dpbo_core.errors import StudyInvalid
 
 FORMAT_VERSION = 1
@@ -32,25 +32,14 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class State:
-    """Everything a search is.
-
-    Attributes:
-        publication: which table.
-        table: digest of its file.
-        session: the search's own random name.
-        answers: so far, in order.
-        waiting: the row that was asked about and not answered yet, or None.
-        delta_ucb: δ′ of the search, or None for the usual.
-        prior: hyperparameters that are known, or None to fit them.
-    """
+    """Everything a search is."""
 
     publication: str
-    table: str
-    session: str
+    table: str  # digest of its file
+    session: str  # the search's own random name
     answers: tuple[RowAnswer, ...] = ()
-    waiting: int | None = None
-    delta_ucb: float | None = None
-    prior: Prior | None = None
+    waiting: int | None = None  # the row that was asked about and not answered yet, or None
+    prior: Prior | None = None  # hyperparameters that are known, or None to fit them
 
     @property
     def query(self) -> Query | None:
@@ -71,56 +60,31 @@ class Progress:
     value: float
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The δ′ and the prior that a search begins with; None for what the state has, or else the usual."""
-
-    delta_ucb: float | None = None
-    prior: Prior | None = None
-
-    def __post_init__(self) -> None:
-        if self.delta_ucb is not None and not 0.0 < self.delta_ucb < 1.0:
-            raise StudyInvalid(f"δ′ = {self.delta_ucb:g} is no probability", remedy="give one between 0 and 1")
-        p = self.prior
-        if p is None:
-            return
-        positive = (
-            0.0 < p.lengthscale < MAX_ANSWER
-            and 0.0 < p.variance < MAX_ANSWER
-            and 0.0 <= p.noise_variance < MAX_ANSWER
+def _check_prior(prior: Prior | None) -> None:
+    if prior is None:
+        return
+    positive = 0.0 < prior.lengthscale < MAX_ANSWER and 0.0 < prior.variance < MAX_ANSWER
+    if not (positive and 0.0 <= prior.noise_variance < MAX_ANSWER and abs(prior.mean) < MAX_ANSWER):
+        raise StudyInvalid(
+            "the prior's numbers are not possible",
+            cause="a lengthscale and a variance are positive, a noise variance is at least 0",
+            remedy="give them in the units of the table and of the answers",
         )
-        if not (positive and abs(p.mean) < MAX_ANSWER):
-            raise StudyInvalid(
-                "the prior's numbers are not possible",
-                cause="a lengthscale and a variance are positive, a noise variance is at least 0",
-                remedy="give them in the units of the table and of the answers",
-            )
 
 
-def suggest(table: Path, state: Path, out: Path, settings: Settings | None = None) -> Query:
-    """Choose the next table row, record it in `state` and write its query to `out`; the same until it is answered.
-
-    Args:
-        table: the published table.
-        state: the search's file; made at the first call.
-        out: where the query goes.
-        settings: of a search that begins; of one that goes on, they must be its own.
-
-    Raises:
-        StudyInvalid: an unreadable table or state, a state of another table's search, or other settings.
-    """
-    settings = settings or Settings()
+def suggest(table: Path, state: Path, out: Path, prior: Prior | None = None) -> Query:
+    """Choose the next row, record it in `state` and write its query to `out`; the same until it is answered."""
+    _check_prior(prior)
     published, digest_of_table = read_published(table)
     with _locked(state):
-        new = State(
-            published.publication,
-            digest_of_table,
-            secrets.token_hex(8),
-            delta_ucb=settings.delta_ucb,
-            prior=settings.prior,
-        )
+        new = State(published.publication, digest_of_table, secrets.token_hex(8), prior=prior)
         search = _read_state(state, missing=new)
-        _check_settings(search, settings)
+        if prior not in (None, search.prior):
+            raise StudyInvalid(
+                "the search began with another prior",
+                cause="it is fixed by the first suggestion",
+                remedy="leave it out, or begin a new search with another --state",
+            )
         if search.table != digest_of_table:
             raise StudyInvalid(
                 f"{str(state)!r} is a search over another table than {str(table)!r}",
@@ -131,12 +95,7 @@ def suggest(table: Path, state: Path, out: Path, settings: Settings | None = Non
             raise _damaged_state(state)
         query = search.query
         if query is None:
-            modeler = Modeler(
-                published.rows,
-                noise_scale=published.noise_scale,
-                prior=search.prior,
-                delta_ucb=DELTA_UCB if search.delta_ucb is None else search.delta_ucb,
-            )
+            modeler = Modeler(published.rows, noise_scale=published.noise_scale, prior=search.prior)
             modeler.replay(list(search.answers))
             row = modeler.suggest()
             query = search.about(row)
@@ -145,28 +104,10 @@ def suggest(table: Path, state: Path, out: Path, settings: Settings | None = Non
     return query
 
 
-def _check_settings(search: State, settings: Settings) -> None:
-    """Refuse settings that differ from those with which the search began; what is None passes.
-
-    Raises:
-        StudyInvalid: the settings are others now.
-    """
-    same = settings.delta_ucb in (None, search.delta_ucb) and settings.prior in (None, search.prior)
-    if not same:
-        raise StudyInvalid(
-            "the search began with another δ′ or another prior",
-            cause="they are fixed by its first suggestion",
-            remedy="leave them out, or begin a new search with another --state",
-        )
-
-
 def update(answer: Path, state: Path) -> Progress:
     """Add the curator's answer file to a search's state file; return the search's progress.
 
     It is refused unless it answers the waiting query.
-
-    Raises:
-        StudyInvalid: a damaged answer, one to another query, or one that was taken in before; nothing changed.
     """
     message = read_message(Answer, answer)
     with _locked(state):
@@ -181,17 +122,11 @@ def update(answer: Path, state: Path) -> Progress:
 
 
 def progress_text(state: Path) -> Progress:
-    """Return how far the search in a state file is: number of answers, row of the largest (−1: none, or no file
-    yet), and that answer.
-
-    Raises:
-        StudyInvalid: an unreadable state.
-    """
+    """Return how far the search in a state file is; of no file yet 0 answers and row −1."""
     return _progress_of(_read_state(state, missing=State("", "", "")))
 
 
 def _progress_of(search: State) -> Progress:
-    """Return the number of answers so far, the row with the largest one (−1 before any), and that value."""
     if not search.answers:
         return Progress(0, -1, 0.0)
     best = max(search.answers, key=lambda one: one.value)
@@ -199,7 +134,6 @@ def _progress_of(search: State) -> Progress:
 
 
 def _misplaced_answer(search: State, message: Answer) -> StudyInvalid:
-    """Return the error for an answer that belongs to another search or another step."""
     if message.session != search.session or message.publication != search.publication:
         return StudyInvalid(
             "the answer belongs to another search",
@@ -240,7 +174,6 @@ def _read_state(path: Path, *, missing: State | None) -> State:
 
 
 def _damaged_state(path: Path) -> StudyInvalid:
-    """Return the error to raise where a state file is damaged or is another file."""
     return StudyInvalid(
         f"{str(path)!r} is not a whole search",
         cause="the file was edited, or is another file",
@@ -255,24 +188,22 @@ def _parse_state(text: bytes) -> State | None:
         if document.pop("format") != FORMAT_VERSION:
             return None
         answers = tuple(RowAnswer(**one) for one in document.pop("answers"))
-        prior = document.pop("prior")
-        settings = Settings(document.pop("delta_ucb"), None if prior is None else Prior(**prior))
-        state = State(answers=answers, delta_ucb=settings.delta_ucb, prior=settings.prior, **document)
+        stated = document.pop("prior")
+        prior = None if stated is None else Prior(**stated)
+        _check_prior(prior)
+        document.pop("delta_ucb", None)  # in files of earlier versions
+        state = State(answers=answers, prior=prior, **document)
         rows = [one.row for one in answers] + ([] if state.waiting is None else [state.waiting])
         for step, row in enumerate([0, *rows], start=1):
             Query(state.publication, state.session, step, row)
         sound = all(type(row) is int for row in rows) and isinstance(state.table, str)
-        return (
-            state
-            if sound and all(abs(one.value) <= MAX_ANSWER and 0 <= one.noise_scale <= MAX_ANSWER for one in answers)
-            else None
-        )
+        sound &= all(abs(one.value) <= MAX_ANSWER and 0 <= one.noise_scale <= MAX_ANSWER for one in answers)
+        return state if sound else None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, StudyInvalid):
         return None
 
 
 def _write_state(path: Path, state: State) -> None:
-    """Write a search to its state file, atomically."""
     document: dict[str, Any] = {"format": FORMAT_VERSION, **asdict(state)}
     write_file(path, json.dumps(document, allow_nan=False).encode(), option="--state")
 

@@ -23,45 +23,24 @@ from dpbo.features.outsourced.box import Outsourced
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.theorems import kharkovskii_2020, srinivas_2010
 
-DIMENSIONS_TRIED = (
-    3,
-    6,
-    10,
-    15,
-    20,
-    30,
-    50,
-)  # columns, beside those that a rule names; those of the paper's tables
+DIMENSIONS_TRIED = (3, 6, 10, 15, 20, 30, 50)  # columns, beside those that a rule names: of the paper's tables
 MAX_DOMINANCE_ROWS = 2048  # beyond which dominance is not looked at: K is (T, T)
 
 
 @dataclass(frozen=True)
 class Expected:
-    """Public guesses about the table and its function, in the table's own units and the answers'.
+    """Public guesses about the table and its function, in the table's own units and the answers'."""
 
-    Attributes:
-        diameter: D; twice the norm bound where None.
-        singular_value: σ_min of the centred table, or None.
-        lengthscale: l of the squared exponential; a tenth of D where None.
-        signal_variance: σ_y².
-        noise_variance: σ_n² of an answer.
-        answer_bound: L; three deviations where None.
-        n_steps: T.
-        approximation: ε_ucb that is wanted.
-        delta_ucb: failure probability of Theorem 3.
-        information_gain: γ_T; T/2·log(1 + σ_y²/σ_n²), which bounds it on any table, where None.
-    """
-
-    diameter: float | None = None
-    singular_value: float | None = None
-    lengthscale: float | None = None
-    signal_variance: float = 1.0
-    noise_variance: float = 0.01
-    answer_bound: float | None = None
-    n_steps: int = 50
-    approximation: float = 0.1
-    delta_ucb: float = 0.05
-    information_gain: float | None = None
+    diameter: float | None = None  # D; twice the norm bound where None
+    singular_value: float | None = None  # σ_min of the centred table, or None
+    lengthscale: float | None = None  # l of the squared exponential; a tenth of D where None
+    signal_variance: float = 1.0  # σ_y²
+    noise_variance: float = 0.01  # σ_n² of an answer
+    answer_bound: float | None = None  # L; three deviations where None
+    n_steps: int = 50  # T
+    approximation: float = 0.1  # ε_ucb that is wanted
+    delta_ucb: float = 0.05  # failure probability of Theorem 3
+    information_gain: float | None = None  # γ_T; T/2·log(1 + σ_y²/σ_n²), which bounds it on any table, where None
 
     def __post_init__(self) -> None:
         positive = (self.signal_variance, self.noise_variance, self.approximation)
@@ -83,62 +62,38 @@ class Expected:
 
 @dataclass(frozen=True)
 class ByDim:
-    """What the paper says of its own transform with r columns.
+    """What the paper says of its own transform with r columns."""
 
-    Attributes:
-        dim: r.
-        floor: ω.
-        distortion: ν of Lemma 1; ∞ where it says nothing of so few columns.
-        distances: least and most ‖z − z′‖²/‖x − x′‖² (Theorem 2), where Lemma 1 speaks.
-        approximation: ε_ucb, or what takes its place (Remark 2); ∞ where neither speaks.
-        regret: bound on the simple regret (Theorem 3) in units of the answers; ∞ where it says nothing.
-        raised: whether σ_min < ω, so that singular values are raised; None if σ_min is not known.
-    """
-
-    dim: int
-    floor: float
-    distortion: float
-    distances: tuple[float, float]
-    approximation: float
-    regret: float
-    raised: bool | None
+    dim: int  # r
+    floor: float  # ω
+    distortion: float  # ν of Lemma 1; ∞ where it says nothing of so few columns
+    distances: tuple[float, float]  # least and most ‖z − z′‖²/‖x − x′‖² (Theorem 2), where Lemma 1 speaks
+    approximation: float  # ε_ucb, or what takes its place (Remark 2); ∞ where neither speaks
+    regret: float  # bound on the simple regret (Theorem 3) in units of the answers; ∞ where it says nothing
+    raised: bool | None  # whether σ_min < ω, so that singular values are raised; None if σ_min is not known
 
 
 @dataclass(frozen=True)
 class Utility:
-    """What a publication will be good for, from public numbers.
+    """What a publication will be good for, from public numbers."""
 
-    Attributes:
-        relation: which tables are neighbours.
-        useless: whether even the farthest rows are nearer than their noise.
-        noise_scale: τ of the sound transform in every entry, in the table's units.
-        told_apart: distance of two rows at which their images are as far apart as noise alone makes them, τ√(2d).
-        diameter: D, given or 2B.
-        sound_dim: the r to choose for it: all columns, since image and noise shrink alike.
-        wanted_distortion: ν that Theorem 3 asks for.
-        wanted_dim: r that Lemma 1 asks for at that ν.
-        largest_dim: the largest r with ω ≤ σ_min; None if σ_min is not known.
-        dominant: whether T rows of the table can be diagonally dominant (Definition 3), as Theorem 3 assumes.
-        by_dim: the paper's transform, by r.
-    """
-
-    relation: str
-    useless: bool
-    noise_scale: float
+    relation: str  # which tables are neighbours
+    useless: bool  # whether even the farthest rows are nearer than their noise
+    noise_scale: float  # τ of the sound transform in every entry, in the table's units
+    # distance of two rows at which their images are as far apart as noise alone makes them, τ√(2d)
     told_apart: float
-    diameter: float
-    sound_dim: int
-    wanted_distortion: float
-    wanted_dim: int | None
-    largest_dim: int | None
+    diameter: float  # D, given or 2B
+    sound_dim: int  # the r to choose for it: all columns, since image and noise shrink alike
+    wanted_distortion: float  # ν that Theorem 3 asks for
+    wanted_dim: int | None  # r that Lemma 1 asks for at that ν
+    largest_dim: int | None  # the largest r with ω ≤ σ_min; None if σ_min is not known
+    # whether T rows of the table can be diagonally dominant (Definition 3), as Theorem 3 assumes
     dominant: bool | None
-    by_dim: tuple[ByDim, ...] = field(repr=False)
+    by_dim: tuple[ByDim, ...] = field(repr=False)  # the paper's transform, by r
 
 
 def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) -> Utility:
-    """Return how useful a table of n ≥ 2 rows and d columns would be, published by the gaussian transform: columns,
-    noise, regret bound; `expected` holds public guesses.
-    """
+    """Return how useful a table of n ≥ 2 rows and d columns would be, from public guesses, for both transforms."""
     if n_rows < 2 or n_columns < 1:
         raise StudyInvalid("there is no table of that size", remedy="give 2 rows or more, and a column or more")
     diameter = _diameter(box, expected)
@@ -182,9 +137,7 @@ def utility(box: Outsourced, n_rows: int, n_columns: int, expected: Expected) ->
 
 
 def _by_dim(box: Outsourced, n_rows: int, r: int, expected: Expected, scaled: float, bound: float) -> ByDim:
-    """Floor, distortion and regret bound (∞: none) at r published columns; `scaled` is the table's diameter in
-    lengthscales, `bound` L on answers.
-    """
+    """Return what the paper says at r columns; `scaled` is the diameter in lengthscales, `bound` L on answers."""
     floor = kharkovskii_2020.singular_value_floor(epsilon=box.epsilon, delta=box.delta, projection_dim=r)
     mu = 0.5 * expected.delta_ucb
     nu = kharkovskii_2020.lemma_1_distortion(n_rows=n_rows, failure_probability=mu, projection_dim=r)

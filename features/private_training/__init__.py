@@ -13,8 +13,4 @@
 | `trial_search`, `trial_vault` | the running search, and its sealed trials |
 | `trial_process`, `trial_child` | one process for one training, and what it does |
 | `output_perturbation`, `objective_perturbation` | training by perturbation; `solving` holds what they share |
-
-To delete it, delete this folder, the folders of `tests/features` that name it, its pages, and the lines that
-name it in `pyproject.toml`, `mkdocs.yml` and `dpbo/__init__.py`; `make without FEATURE=private_training` does
-so in a copy.
 """

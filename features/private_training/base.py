@@ -139,30 +139,18 @@ class Trial:
 
 @dataclass(frozen=True)
 class TrialFacts:
-    """The public numbers that a trial's noise and its cost depend on.
+    """The public numbers that a trial's noise and its cost depend on."""
 
-    Attributes:
-        estimator: the model's name.
-        n_records: of the training set; None if it is public.
-        record_steps: most that one person moves the exact sum of scores.
-        score_per_step: mean score per integer step of that sum.
-        score_share: s; 1 where people are disjoint.
-        batch_size: expected records a step of an algorithm that samples them.
-        largest: each axis of the algorithm with its largest value over Λ.
-    """
-
-    estimator: str
-    n_records: int | None
-    record_steps: int
-    score_per_step: float
-    score_share: float
-    batch_size: int
-    largest: tuple[tuple[str, float], ...]
+    estimator: str  # the model's name
+    n_records: int | None  # of the training set; None if it is public
+    record_steps: int  # most that one person moves the exact sum of scores
+    score_per_step: float  # mean score per integer step of that sum
+    score_share: float  # s; 1 where people are disjoint
+    batch_size: int  # expected records a step of an algorithm that samples them
+    largest: tuple[tuple[str, float], ...]  # each axis of the algorithm with its largest value over Λ
 
     def training_cost(self, cost: float, of_score: float) -> float:
-        """Return the part of a trial's `cost` for its training: `cost − of_score`, or all if people are
-        disjoint.
-        """
+        """Return the part of a trial's `cost` for its training: all if people are disjoint."""
         return cost if self.disjoint else cost - of_score
 
     @property
@@ -266,25 +254,16 @@ def model_json(model: Any, problem: Problem) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class Base:
-    """The declaration of one base algorithm: how it prices a trial, what it trains, which hyperparameters it has.
+    """The declaration of one base algorithm: how it prices a trial, what it trains, its hyperparameters."""
 
-    Attributes:
-        name: in a study.
-        trial: its pricing: from the cost of one trial and the public facts to the trial; more always costs more.
-        axes: the hyperparameters it understands; None if only its own code can judge them.
-        pure: whether all its trials are pure ε-DP.
-        private: whether it is for a sensitive training set; else for a public one.
-        models: the estimators it can train; empty for any.
-        why_models: why no others.
-    """
-
-    name: str
+    name: str  # in a study
+    # its pricing: from the cost of one trial and the public facts to the trial; more always costs more
     trial: Callable[[float, TrialFacts], Trial]
-    axes: Mapping[str, Axis] | None
-    pure: bool
-    private: bool = True
-    models: tuple[str, ...] = ()
-    why_models: str = ""
+    axes: Mapping[str, Axis] | None  # the hyperparameters it understands; None if only its own code can judge them
+    pure: bool  # whether all its trials are pure ε-DP
+    private: bool = True  # whether it is for a sensitive training set; else for a public one
+    models: tuple[str, ...] = ()  # the estimators it can train; empty for any
+    why_models: str = ""  # why no others
 
     def check(self, problem: Problem, instead: str) -> None:
         """Refuse a study whose model or hyperparameters the algorithm cannot use; `instead` names one that can."""

@@ -16,6 +16,7 @@ All trials run inside ONE step: nothing that can be counted from outside depends
 import math
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -26,7 +27,6 @@ from dpbo.features.private_training.hypo_search import (
     HypoSearch,
     Law,
     Terms,
-    Trials,
     assumed_of,
     calibrate,
     informed,
@@ -136,9 +136,10 @@ class DpHypo(Method):
                 cause="the paper's Theorem 1 is for an uncapped number of trials of at least one",
                 remedy="leave one of them out",
             )
+        c, C = self.box
         for name, fine, remedy in (
-            ("lower", 0.0 < self.c <= 1.0, "choose c in (0, 1]; 0.75 is the paper's"),
-            ("upper", 1.0 <= self.C < math.inf, "choose C of at least 1; 2 is the paper's"),
+            ("lower", 0.0 < c <= 1.0, "choose c in (0, 1]; 0.75 is the paper's"),
+            ("upper", 1.0 <= C < math.inf, "choose C of at least 1; 2 is the paper's"),
             ("shape", -1.0 < self.eta < 100.0, "choose η above −1: 1 is geometric, 0 logarithmic"),
             ("exploration", 0.0 <= self.exploration < math.inf, "choose τ of at least 0; 0.1 is the paper's"),
             ("inverse_temperature", 0.0 <= self.beta < 1e6, "choose β of at least 0"),
@@ -244,27 +245,22 @@ class DpHypo(Method):
 
     def start(self, problem: Problem, plan: PrivacyPlan) -> "HypoSearch":
         """Return a search that has scored and drawn nothing yet."""
-        trial, mechanism = self._calibrated(problem)
+        trial, _ = calibrated = self._calibrated(problem)
         rehearse_draws([(trial.score.spend("quality"), trial.score)])  # each trial draws it again
         prior = informed(self.prior, problem)
         only = self._only(problem, prior) if self.trains_once else None
-        trials = Trials(trial, mechanism, prior, lambda: self._sampler(problem, trial, prior), only)
-        return HypoSearch(self, problem, plan, trials)
+        sampler = partial(self._sampler, problem, trial, prior)
+        return HypoSearch(self, problem, plan, calibrated=calibrated, prior=prior, sampler=sampler, only=only)
 
     @property
     def bounds(self) -> tuple[float, float]:
         """The least and largest ratio (c, C) of a trial's density to the prior; (1, 1) if nothing adapts."""
-        return (self.c, self.C) if self.sampler == "gaussian_process" and not self.trains_once else (1.0, 1.0)
+        return self.box if self.sampler == "gaussian_process" and not self.trains_once else (1.0, 1.0)
 
     @property
-    def c(self) -> float:
-        """The least ratio c of a trial's density to the prior; where unstated 0.75, or 0.25 with `base_epsilon`."""
-        return cast("float", self.lower)  # stated, or filled in
-
-    @property
-    def C(self) -> float:  # noqa: N802  the paper's
-        """The largest ratio C of a trial's density to the prior; where unstated 2, or 4 with `base_epsilon`."""
-        return cast("float", self.upper)
+    def box(self) -> tuple[float, float]:
+        """The bounds c and C on adaptive densities: where unstated (0.75, 2), or (0.25, 4) in the black box."""
+        return cast("float", self.lower), cast("float", self.upper)  # stated, or filled in
 
     @property
     def eta(self) -> float:
@@ -389,11 +385,12 @@ class DpHypo(Method):
             return f"one training, at {settings}, with all but its score's share; {trial.described}"
         text = f"the best of a hidden random number of trials, {mean} on average; {trial.described} a trial"
         try:
-            other, _ = self._calibrated(problem, (1.0, 1.0) if self.bounds != (1.0, 1.0) else (self.c, self.C))
+            other, _ = self._calibrated(problem, (1.0, 1.0) if self.bounds != (1.0, 1.0) else self.box)
             compared = other.described
         except StudyInvalid:
             compared = "nothing left"
-        wide = f"c = {self.c:g}, C = {self.C:g}"
+        c, C = self.box
+        wide = f"c = {c:g}, C = {C:g}"
         if self.bounds == (1.0, 1.0):
             text += f" (with adaptive densities, {wide}, {compared})"
         else:
@@ -402,8 +399,8 @@ class DpHypo(Method):
                 published = selection_epsilon(
                     law,
                     trial.costs,
-                    lower=self.c,
-                    upper=self.C,
+                    lower=c,
+                    upper=C,
                     delta=0.0 if self.pure else problem.delta,
                     calibration="published",
                 )

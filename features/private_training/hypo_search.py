@@ -176,34 +176,26 @@ def _place(point: Mapping[str, Any], problem: Problem) -> NDArray[np.float64] | 
 WORST_SCORE = -(2**60)  # below every quality: a trial that failed
 
 
-@dataclass(frozen=True)
-class Trials:
-    """All that the trials of one selection have in common.
-
-    Attributes:
-        trial: M_λ, calibrated.
-        mechanism: that selects the best of them.
-        prior: π₀, (N,), each positive.
-        sampler: makes the density of the first trial, which follows no quality yet.
-        only: the candidate of a single training, fixed beforehand; None if trials draw theirs.
-    """
-
-    trial: Trial
-    mechanism: RepeatAndSelect
-    prior: NDArray[np.float64]
-    sampler: Callable[[], Sampler]
-    only: int | None = None
-
-
 class HypoSearch(Opaque):
     """The trials of one running study: they run in memory; the best is recorded, and the others are forgotten."""
 
     __slots__ = ("_make_sampler", "_mechanism", "_method", "_only", "_plan", "_prior", "_problem", "_trial")
 
-    def __init__(self, method: Method, problem: Problem, plan: PrivacyPlan, trials: Trials) -> None:
-        self._prior = prior_weights(trials.prior.tolist())
-        self._method, self._problem, self._plan, self._only = method, problem, plan, trials.only
-        self._trial, self._mechanism, self._make_sampler = trials.trial, trials.mechanism, trials.sampler
+    def __init__(
+        self,
+        method: Method,
+        problem: Problem,
+        plan: PrivacyPlan,
+        *,
+        calibrated: tuple[Trial, RepeatAndSelect],
+        prior: NDArray[np.float64],
+        sampler: Callable[[], Sampler],
+        only: int | None,
+    ) -> None:
+        """Begin a search; `sampler` makes the first density, and `only` is the candidate of a single training."""
+        self._method, self._problem, self._plan = method, problem, plan
+        self._trial, self._mechanism = calibrated
+        self._prior, self._make_sampler, self._only = prior_weights(prior.tolist()), sampler, only
 
     def step(self, objective: Scorer, noise: Noise) -> None:
         """Run every trial, and show nothing; the best one is recorded by `finish`."""
@@ -294,7 +286,6 @@ class HypoSearch(Opaque):
 
 
 def _not_rehearsed(source: NoiseSource) -> Any:
-    """Raise an error: the trials must be run by `step` before `finish` releases the best."""
     del source
     raise ValueError("the trials were not run")
 
@@ -316,11 +307,7 @@ class Terms:
 
 
 def calibrate(problem: Problem, terms: Terms) -> Trial | None:
-    """Return the costliest, so least noisy, trial of the base method that fits the terms' budget; None if none
-    fits.
-
-    If the terms fix `base_epsilon`, it is the trial at that ε.
-    """
+    """Return the trial that costs most, so is noised least, within the terms' budget; None if none fits."""
     base = base_named(terms.base)
     facts = base.facts(problem, score_share=terms.score_share, batch_size=terms.batch_size)
     cost = _largest_trial_cost(terms, facts)
@@ -329,7 +316,6 @@ def calibrate(problem: Problem, terms: Terms) -> Trial | None:
 
 @lru_cache(maxsize=64)  # a study is planned several times, and a calibration may take a good part of a second
 def _largest_trial_cost(terms: Terms, facts: TrialFacts) -> float | None:
-    """Return the largest cost of a trial with which the selection stays within the terms' ε; None if none does."""
     base = base_named(terms.base)
 
     def price(cost: float) -> float:

@@ -43,11 +43,8 @@ from dpbo_core.mechanisms.vectors import DiscreteGaussianVector, check_vector
 from dpbo_core.privacy.amounts import from_units
 from dpbo_core.theorems.canonne_kamath_steinke_2020 import theorem_14_sigma
 
-AXES = {
-    "learning_rate": Axis(20.0),
-    "clipping_norm": Axis(0.4),
-    "epochs": Axis(40.0, integer=True),
-}  # for rows of ‖x‖ ≤ 1
+# for rows of ‖x‖ ≤ 1
+AXES = {"learning_rate": Axis(20.0), "clipping_norm": Axis(0.4), "epochs": Axis(40.0, integer=True)}
 
 
 @dataclass(frozen=True)
@@ -59,8 +56,7 @@ class NoisyGradientDescent:
 
     @property
     def cost(self) -> TrialCost:
-        """Return the cost of one training. T Gaussian steps of ρ/T cost as much as one of ρ, apart from rounding to
-        integers.
+        """Return the cost of one training: T Gaussian steps of ρ/T cost as much as one of ρ, but for rounding.
 
         σ is at least 10⁴ grid steps for every ρ/T that is searched, so τ = 3 steps change μ² = (Δ/σ)² by less than
         10⁻⁶.

@@ -16,7 +16,7 @@ from dpbo.features.private_training.trial_families import Declared, Family
 from dpbo.features.private_training.trial_plan import TrialsPlan, TrialsRelease
 from dpbo.features.private_training.trial_price import BestTrial, TrialPrice, TrialTerms
 from dpbo.features.private_training.trial_process import Confinement, namespaces_available, stores_to_hide
-from dpbo.features.private_training.trial_search import REHEARSED_SEED, TrialJobs, TrialSearch, agrees, plan_of
+from dpbo.features.private_training.trial_search import BEST, REHEARSED_SEED, TrialJobs, TrialSearch, agrees
 from dpbo.features.private_training.trial_vault import TrialVault
 from dpbo_core.errors import StudyInvalid, suggestion
 from dpbo_core.ledger.accounting.account import PrivacyBudget
@@ -37,6 +37,7 @@ from dpbo_core.privacy.guarantee import (
     PrivacyUnit,
     Standing,
 )
+from dpbo_core.privacy.release import PrivacyPlan
 from dpbo_core.privacy.sensitive import Sensitive, without_frames
 from dpbo_core.search.search_space import CandidateSet, Categorical, SearchSpace, grid, sobol
 from dpbo_core.sklearn_api.arguments import axes_of, conditional
@@ -194,8 +195,7 @@ class PrivateTrials:
 
         Raises:
             StudyInvalid: the training fails, with its error; or it reports a spend that differs from the priced
-            one, or draws
-                from a constant random state.
+                one, or draws from a constant random state.
         """
         training, validation, disjoint = self._halves(train_data, validation_data)
         sizes = self._sizes_of(training, validation)
@@ -272,11 +272,12 @@ class PrivateTrials:
             Sealed: something failed on sensitive data; call it again, and nothing is paid twice.
         """
         training, validation, disjoint = self._halves(train_data, validation_data)
+        unread = isinstance(train_data, str | Path)
         return self.search(
             QueryContext(PrivacyLedger(ledger_url(self.ledger))),
             self._sizes_of(training, validation),
             lambda: (training, validation),
-            self._sources(train_data),
+            (MEMORY_SOURCE, *([file_source(train_data, "training records")] if unread else [])),
             disjoint=disjoint,
             divided=validation_data is None,
         )
@@ -293,13 +294,7 @@ class PrivateTrials:
     ) -> TrialsRelease:
         """Charge and run the search on records that `load` reads after the charge; or return the recorded release.
 
-        Args:
-            context: which ledger pays, where noise comes from.
-            sizes: the public numbers of training and validation records.
-            load: reads the SENSITIVE training and validation records.
-            sources: of the records, as the ledger knows them.
-            disjoint: whether nobody is in both sets.
-            divided: whether that is so because dpbo divided one table.
+        `disjoint`: nobody is in both sets, `divided`: because dpbo divided one table.
         """
         price = self._price(*sizes, disjoint=disjoint)
         key = self._key(price, divided=divided)
@@ -310,24 +305,38 @@ class PrivateTrials:
             vault.shred()  # left by a kill after the release
             return TrialsRelease(recorded, models, replayed=True)
         assumptions = self._assumptions(disjoint=disjoint and not divided)
+        relation = NeighboringRelation(self.neighbours)
         guarantee = PrivacyGuarantee(
             epsilon=self.epsilon,
             delta=0.0 if price.terms.pure else self.delta,
             unit=PrivacyUnit.TRAINING_RECORD,
-            relation=NeighboringRelation(self.neighbours),
+            relation=relation,
             assumptions=assumptions,
             evidence=EVIDENCE,
         )
-        plan, draws = plan_of(price, guarantee)
+        mechanism = BestTrial(price)
+        spend = mechanism.spend(BEST)
+        plan = PrivacyPlan(guarantee, (spend,))
         check_accepted(self.accepts, plan, "")
-        query = PrivateQuery(key, plan, sources, self._cap(), draws=draws, useless=_useless(price))
+        draws = ((spend, mechanism),)
+        cap = None
+        if self.budget is not None:
+            epsilon, delta = self.budget
+            cap = PrivacyBudget.of(
+                self.dataset, epsilon=epsilon, delta=delta, relation=relation, accepts=self.accepts
+            )
+        query = PrivateQuery(key, plan, sources, cap, draws=draws, useless=_useless(price))
         facts = self._facts(price, assumptions)
-
-        def jobs() -> TrialJobs:
-            """Return the jobs on the records, read now."""
-            return self._jobs(price, *load(), rehearsal=False)
-
-        search = TrialSearch(query, price, jobs, facts, vault, models, self.workers, self.progress)
+        search = TrialSearch(
+            query,
+            price,
+            lambda: self._jobs(price, *load(), rehearsal=False),
+            facts,
+            vault,
+            models,
+            self.workers,
+            self.progress,
+        )
         return TrialsRelease(search.run(context), models, replayed=False)
 
     def _halves(self, train_data: Any, validation_data: Any) -> tuple[Any, Any, bool]:
@@ -416,18 +425,6 @@ class PrivateTrials:
         train, scored, *records = map(cloudpickle.dumps, (self.train, score, training, validation))
         return TrialJobs(price, train, scored, Sensitive(records[0]), Sensitive(records[1]), confinement)
 
-    def _cap(self) -> PrivacyBudget | None:
-        if self.budget is None:
-            return None
-        relation = NeighboringRelation(self.neighbours)
-        epsilon, delta = self.budget
-        return PrivacyBudget.of(self.dataset, epsilon=epsilon, delta=delta, relation=relation, accepts=self.accepts)
-
-    def _sources(self, train_data: Any) -> tuple[Source, ...]:
-        if isinstance(train_data, str | Path):
-            return (MEMORY_SOURCE, file_source(train_data, "training records"))
-        return (MEMORY_SOURCE,)
-
     def _key(self, price: TrialPrice, *, divided: bool) -> QueryKey:
         terms = price.terms
         points = hashlib.sha256(repr([sorted(point.items()) for point in terms.points]).encode()).hexdigest()
@@ -441,7 +438,6 @@ class PrivateTrials:
         return QueryKey(fingerprint_of(facts), self.dataset, self.study, self.edition, KIND)
 
     def _facts(self, price: TrialPrice, assumptions: tuple[str, ...]) -> dict[str, Any]:
-        """Return the public facts of the release."""
         people = {PUBLIC_VALIDATION.name: "public validation", DISJOINT_PEOPLE.name: "disjoint"}
         stated = next((people[name] for name in assumptions if name in people), "any")
         terms = price.terms
@@ -486,6 +482,3 @@ def _useless(price: TrialPrice) -> str:
     if price.score_noise < 0.1:
         return ""
     return f"this search would be useless: a score has noise of scale {price.score_noise:.2g}, of a range of 1"
-
-
-__all__ = ["BestTrial", "PrivateTrials"]

@@ -37,13 +37,7 @@ UNSEEDED_TORCH = 67280421310721  # the state of PyTorch's generator in every new
 
 
 def supervise(answer: int, confinement: dict[str, Any]) -> int:
-    """As a child process, confine, run the job on standard input, and end whatever it left; the exit code.
-
-    Args:
-        answer: the open file that the worker writes to.
-        confinement: "folder", "hidden" folders and files, whether "contained", the "timeout" in seconds or None,
-            and whether this is a "rehearsal", whose errors are shown.
-    """
+    """As a child process, confine, run the job on standard input, and end whatever it left; the exit code."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold the records
     _end_with_parent()
     contained = confinement["contained"]
@@ -120,11 +114,7 @@ def _protect(target: str, *, read_only: bool) -> bool:
 
 
 def _hide(places: list[str]) -> None:
-    """Give the worker its own /proc, and hide the given places (stores, keys and sockets) by mounting empty ones.
-
-    Raises:
-        OSError: one of them could not be hidden, and nothing was run.
-    """
+    """Give the worker its own /proc, and hide these places (stores, keys, sockets) by mounting empty ones."""
     _mount(b"proc", "/proc", b"proc", 0)  # without it those outside are seen by name, and not reached
     for place in ["/dev/pts", *places]:
         if os.path.isdir(place):  # noqa: PTH112
@@ -138,11 +128,7 @@ def _hide(places: list[str]) -> None:
 
 
 def _give_up_rights() -> None:
-    """Lose every capability for good, with which what was hidden could be unmounted again.
-
-    Raises:
-        OSError: they could not be given up, and nothing was run.
-    """
+    """Lose every capability for good, with which what was hidden could be unmounted again."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     for right in range(_CAPABILITIES):  # so that a program of the system's owner gets none either
@@ -168,7 +154,6 @@ def _work(answer: int, *, rehearsal: bool) -> None:
 
 
 def _start(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:  # noqa: ARG001
-    """Return an empty answer, to show that a process can be confined."""
     return {}, b""
 
 
@@ -181,7 +166,6 @@ def _shown(error: BaseException) -> str:
 
 
 def _train(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Train one model: what the trial reported, and the pickled model."""
     import cloudpickle
     import numpy as np
 
@@ -212,11 +196,7 @@ def _noting(seed: Any, seeds: list[int]) -> Any:
 
 
 def _score(job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """Score each record alone, in whole steps of 2⁻²⁴: 0 for one that fails, is late or ends its process.
-
-    Raises:
-        RuntimeError: the score, the model or the records could not be loaded.
-    """
+    """Score each record alone, in whole steps of 2⁻²⁴: 0 for one that fails, is late or ends its process."""
     import numpy as np  # noqa: F401  once, for all processes below
 
     from dpbo_core.models.integer_sums import to_grid  # noqa: F401

@@ -44,12 +44,9 @@ def _whole(name: str, setting: Setting, point: Point) -> int:
 
 
 class Family:
-    """A declared cost of one training, as a function of its noise.
+    """A declared cost of one training, as a function of its noise."""
 
-    Attributes:
-        variable: the attribute of `trial` that holds what was solved for; "" for nothing.
-    """
-
+    # the attribute of `trial` that holds what was solved for; "" for nothing
     variable: ClassVar[str] = "noise_multiplier"
 
     def key(self, point: Point, n_records: int) -> Hashable:  # noqa: ARG002
@@ -57,7 +54,7 @@ class Family:
         return ()
 
     def profile(self, noise: float, point: Point, n_records: int, neighbours: str, times: int = 1) -> LossProfile:
-        """Return the privacy profile of so many trainings together, one unless stated, rounded up."""
+        """Return the privacy profile of so many trainings together, rounded up."""
         raise NotImplementedError
 
     def handed(self, noise: float) -> float:

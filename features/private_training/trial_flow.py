@@ -51,11 +51,9 @@ def print_plan(study: "TrialStudy", *, rehearse: bool) -> None:
     plan = study.trials.planned(*study.sizes, disjoint=study.disjoint, divided=study.data.source is not None)
 
     def document() -> dict[str, Any]:
-        """Return the plan as JSON."""
         return plan.to_json() | ({} if rehearsed is None else {"rehearsal": rehearsed})
 
     def screen() -> None:
-        """Print the plan and what to do next."""
         print_lines(plan)
         if rehearsed is None:
             Screen().say(
@@ -82,7 +80,6 @@ def print_tuned(study: "TrialStudy", *, anyway: bool) -> None:
 
     @policies.private_flow(name="tune privately", **policies.FLOW_OPTIONS)
     def tune_privately(study_name: str) -> Tuned:
-        """Charge, train, release and publish a study with a trainer supplied by the user."""
         try:
             tuned = _tuned(study, PrivateFlow.begin(folder), context.if_useless, released)
             return with_message(tuned, tuned.result)
@@ -98,7 +95,6 @@ def print_tuned(study: "TrialStudy", *, anyway: bool) -> None:
     account = account_after(spec, tuned.warnings)
 
     def screen() -> None:
-        """Print the release and where it is shown."""
         print_lines(released[0])
         Screen().say(f"  budget         {named(account_line(account, study=study.name))}")
         Screen().say(f"  view           {named(view_hint(tuned.result.release, tuned.tracked))}")

@@ -19,21 +19,13 @@ MAX_SHOWN_TRAININGS = 4  # different trainings that a plan lists
 
 @dataclass(frozen=True)
 class TrialsPlan:
-    """The price of a search; its text is a screen.
-
-    Attributes:
-        study: the search's name.
-        edition: its edition.
-        dataset: the budget's name.
-        price: solved.
-        assumptions: the names of what the guarantee rests on.
-    """
+    """The price of a search; its text is a screen."""
 
     study: str
     edition: str
     dataset: str
-    price: TrialPrice
-    assumptions: tuple[str, ...]
+    price: TrialPrice  # solved
+    assumptions: tuple[str, ...]  # the names of what the guarantee rests on
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON."""
@@ -89,17 +81,11 @@ class TrialsPlan:
 
 @dataclass(frozen=True)
 class TrialsRelease:
-    """What a search released; its text is a screen.
+    """What a search released; its text is a screen."""
 
-    Attributes:
-        release: as the ledger recorded it.
-        folder: where the model is.
-        replayed: whether it had been released before, so that nothing was spent now.
-    """
-
-    release: Release
-    folder: Path
-    replayed: bool
+    release: Release  # as the ledger recorded it
+    folder: Path  # where the model is
+    replayed: bool  # whether it had been released before, so that nothing was spent now
 
     @property
     def params(self) -> dict[str, Any]:
@@ -157,21 +143,14 @@ class TrialsRelease:
         reported = f"the training reported {training}, as priced; " if self.release.facts["reported"] else ""
         return f"{reported}{n} different seeds"
 
-    @property
-    def _score_noise(self) -> str:
-        exact = self.release.spends[0].noise_scale == 0.0
-        return "the score is exact, of public records" if exact else "of the score: the operating system's"
-
-    @property
-    def _model_hint(self) -> str:
-        file = self.model_file
-        if file is None:
-            return "none: every training that counts failed"
-        return f"{os.path.relpath(file.parent)}/ ({file.stat().st_size if file.exists() else 0:,} bytes)"
-
     def __str__(self) -> str:
         low, high = self.interval
-        name = str(self.release.facts["score"])
+        name, file = str(self.release.facts["score"]), self.model_file
+        exact = self.release.spends[0].noise_scale == 0.0
+        of_score = "the score is exact, of public records" if exact else "of the score: the operating system's"
+        place = "none: every training that counts failed"
+        if file is not None:
+            place = f"{os.path.relpath(file.parent)}/ ({file.stat().st_size if file.exists() else 0:,} bytes)"
         lines = [
             f"{self.release.study} · edition {self.release.edition} · {self.release.method}",
             *(f"  {axis:<14} {json.dumps(value)}" for axis, value in self.params.items()),
@@ -179,12 +158,11 @@ class TrialsRelease:
             *_row("guarantee", self.guarantee.in_words()),
             *_row("checked", self.checked),
             f"  you state      {', '.join(self.guarantee.assumptions)}",
-            *_row("noise", f"of the training: its own generator's; {self._score_noise}"),
-            f"  model          {self._model_hint}",
+            *_row("noise", f"of the training: its own generator's; {of_score}"),
+            f"  model          {place}",
         ]
         return "\n".join(lines)
 
 
 def _row(name: str, text: str) -> list[str]:
-    """Return a fact of a release as lines of a screen."""
     return fill(f"  {name:<14} {text}", 79, subsequent_indent=" " * 17).splitlines()

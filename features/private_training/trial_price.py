@@ -54,33 +54,19 @@ MAX_GRID = 64  # candidates of a grid whose ε a plan works out
 
 @dataclass(frozen=True)
 class TrialTerms:
-    """What the owner states of a search: its price, its law, its candidates and what one training costs.
+    """What the owner states of a search: its price, its law, its candidates and what one training costs."""
 
-    Attributes:
-        family: the declared cost of one training.
-        points: the candidates, each as likely as the others in every trial.
-        n_training: public number of training records.
-        n_validation: public number of records that each model is scored on.
-        neighbours: "add_or_remove", "replace_one" or "zero_out".
-        epsilon: ε of the whole search.
-        delta: δ of the whole search.
-        trials: E[K], before the cap.
-        run: n.
-        disjoint: whether no person has records in both sets.
-        public_validation: whether the validation records are public, so that scores are exact.
-    """
-
-    family: Family
-    points: tuple[Mapping[str, Any], ...]
-    n_training: int
-    n_validation: int
-    neighbours: str
+    family: Family  # the declared cost of one training
+    points: tuple[Mapping[str, Any], ...]  # the candidates, each as likely as the others in every trial
+    n_training: int  # public number of training records
+    n_validation: int  # public number of records that each model is scored on
+    neighbours: str  # "add_or_remove", "replace_one" or "zero_out"
     epsilon: float
     delta: float
-    trials: float
-    run: int
-    disjoint: bool
-    public_validation: bool = False
+    trials: float  # E[K], before the cap
+    run: int  # n
+    disjoint: bool  # whether no person has records in both sets
+    public_validation: bool = False  # whether the validation records are public, so that scores are exact
 
     @property
     def pure(self) -> bool:
@@ -118,29 +104,17 @@ class TrialTerms:
 
 @dataclass(frozen=True, eq=False)
 class TrialPrice:
-    """The solved noise of a search, and its price.
+    """The solved noise of a search, and its price."""
 
-    Attributes:
-        terms: as stated.
-        noises: the noise of each candidate's training.
-        score: the mechanism of a trial's score; None if it is exact.
-        level: L, or ε of one training of a pure family.
-        epsilon: ε of the whole, rounded up, at most the terms' ε.
-    """
-
-    terms: TrialTerms
-    noises: tuple[float, ...]
-    score: DiscreteLaplace | DiscreteGaussian | None
-    level: float
-    epsilon: float
+    terms: TrialTerms  # as stated
+    noises: tuple[float, ...]  # the noise of each candidate's training
+    score: DiscreteLaplace | DiscreteGaussian | None  # the mechanism of a trial's score; None if it is exact
+    level: float  # L, or ε of one training of a pure family
+    epsilon: float  # ε of the whole, rounded up, at most the terms' ε
 
     @classmethod
     def of(cls, terms: TrialTerms) -> "TrialPrice":
-        """Solve the noise of a search's trainings.
-
-        Raises:
-            StudyInvalid: the search's ε pays for no training, or its δ is too small.
-        """
+        """Solve the noise of a search's trainings."""
         if terms.pure:
             return _pure_price(terms)
         if terms.delta < SMALLEST_DELTA:
@@ -189,7 +163,6 @@ def _score(units: int, n_validation: int, *, pure: bool) -> DiscreteLaplace | Di
 
 
 def _pure_price(terms: TrialTerms) -> TrialPrice:
-    """Return the price of pure trials, by the exact pure price of the best of K."""
     declared = None if isinstance(terms.family, PureDp) else max(map(_number, terms.keys))
     total = partial(pure_selection_epsilon, trials=terms.count)
     most = _largest(lambda trial: total(trial), terms.epsilon, start=terms.epsilon / 3.0)
@@ -222,9 +195,8 @@ class _Solver:
         """Return the noise at the largest level that the search's ε pays for."""
         terms = self.terms
         alone = terms.epsilon if terms.public_validation else None
-        if (
-            terms.disjoint and not terms.public_validation
-        ):  # the score has a level of its own, whatever the trainings cost
+        if terms.disjoint and not terms.public_validation:
+            # the score has a level of its own, whatever the trainings cost
             alone = _largest(
                 lambda level: terms.price_of(self._score_profile(level)), terms.epsilon, terms.epsilon / 2.0
             )
@@ -254,9 +226,7 @@ class _Solver:
         return TrialPrice(terms, noises, score, level, price)
 
     def _mean(self, level: float) -> LossProfile:
-        """Return the mean of the candidates' profiles at this level: the price if the candidate λ is
-        released too.
-        """
+        """Return the mean of the candidates' profiles at this level: the price if λ is released too."""
         profiles = [self.solved(key, level)[1] for key in self.weights]
         n = len(self.terms.points)
         if len(profiles) == 1:
@@ -300,9 +270,7 @@ class _Solver:
 
 
 def _gaussian_profile(score: DiscreteLaplace | DiscreteGaussian, neighbours: str) -> LossProfile:
-    """Return the profile of a score's discrete Gaussian: that of a continuous one with 10⁻⁹ less noise, as
-    σ ≫ 1.
-    """
+    """Return the profile of a score's discrete Gaussian: as σ ≫ 1, of a continuous one with 10⁻⁹ less noise."""
     import dp_accounting as dp
 
     multiplier = score.scale / score.sensitivity * (1.0 - 1e-9)
@@ -351,11 +319,7 @@ def _too_dear(terms: TrialTerms) -> StudyInvalid:
 
 
 def own_trainer_rules(release: Release) -> CertificateRules:
-    """Return what the certificate of a search with a trainer supplied by the user must state.
-
-    Raises:
-        KeyError, ValueError: an unknown statement of people; or a score that is exact, and not of public records.
-    """
+    """Return what the certificate of a search with a trainer supplied by the user must state."""
     relations = (
         NeighboringRelation.REPLACE_ONE,
         NeighboringRelation.ADD_OR_REMOVE_ONE,

@@ -25,27 +25,15 @@ _BOOT = (
 
 @dataclass(frozen=True)
 class Confinement:
-    """How the processes of a search are confined.
+    """How the processes of a search are confined."""
 
-    Attributes:
-        hidden: folders and files that no trial may see.
-        contained: whether a process gets namespaces of its own, without which it does not run then.
-        timeout: seconds after which a process is ended; None for no limit.
-        rehearsal: whether the records are nobody's, so that an error may be shown.
-    """
-
-    hidden: tuple[str, ...] = ()
-    contained: bool = False
-    timeout: float | None = None
-    rehearsal: bool = False
+    hidden: tuple[str, ...] = ()  # folders and files that no trial may see
+    contained: bool = False  # whether a process gets namespaces of its own, without which it does not run then
+    timeout: float | None = None  # seconds after which a process is ended; None for no limit
+    rehearsal: bool = False  # whether the records are nobody's, so that an error may be shown
 
     def run(self, job: dict[str, Any], folder: Path) -> tuple[dict[str, Any], bytes] | None:
-        """Do a job in a process of its own: its answer, a table and bytes; None if it gave none in time.
-
-        Args:
-            job: plain values, and pickles for the process to open.
-            folder: the trial's own folder, which it sees as its current and its home folder.
-        """
+        """Do a job in a process of its own: its answer, a table and bytes; None if it gave none in time."""
         import cloudpickle
 
         with tempfile.TemporaryFile() as answer:

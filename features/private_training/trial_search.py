@@ -11,6 +11,7 @@ search goes on with the same draw. A training that fails or is late scores worst
 import hashlib
 import math
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -29,8 +30,8 @@ from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.noise import NoiseSource, rehearse_draws
 from dpbo_core.mechanisms.random_stopping import draw_index
 from dpbo_core.models.integer_sums import GRID
-from dpbo_core.privacy.atomically import replace_atomically
-from dpbo_core.privacy.release import PrivacyPlan, Release, Spend
+from dpbo_core.privacy.atomically import locked_folder, replace_atomically
+from dpbo_core.privacy.release import Release
 from dpbo_core.privacy.sensitive import Sensitive, messages, sealed
 from dpbo_core.study.query import PrivateQuery, QueryContext, charged
 
@@ -42,22 +43,13 @@ _TOLERANCE = 1e-6  # relative, of a reported number
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrialJobs:
-    """What the processes of a search are handed: code, SENSITIVE records as pickles, and their confinement.
-
-    Attributes:
-        price: of the search.
-        train: the pickled training function, or its import path.
-        score: the pickled score of one record, or its import path.
-        training: the pickled training records.
-        validation: the pickled validation records.
-        confinement: of each process.
-    """
+    """What the processes of a search are handed: code, SENSITIVE records as pickles, and their confinement."""
 
     price: TrialPrice
-    train: bytes
-    score: bytes
-    training: Sensitive[bytes]
-    validation: Sensitive[bytes]
+    train: bytes  # the pickled training function, or its import path
+    score: bytes  # the pickled score of one record, or its import path
+    training: Sensitive[bytes]  # the pickled training records
+    validation: Sensitive[bytes]  # the pickled validation records
     confinement: Confinement
 
     def trained(self, candidate: int, seed: int, folder: Path) -> tuple[dict[str, Any], bytes] | None:
@@ -75,10 +67,7 @@ class TrialJobs:
         return self.confinement.run(job, folder)
 
     def scored(self, model: bytes, place: Path) -> tuple[dict[str, Any], bytes] | None:
-        """Score each validation record: its score in whole steps, as bytes; None if the process failed.
-
-        Its own folder is made in `place`.
-        """
+        """Score each validation record: its score in whole steps, as bytes; None if the process failed."""
         n = self.price.terms.n_validation
         job = {"what": "score", "score": self.score, "model": model, "n_records": n}
         job |= {"timeout": self.confinement.timeout, "data": self.validation.expose()}
@@ -117,22 +106,15 @@ def agrees(expected: Any, reported: Any) -> bool:
 
 
 def check_reports(jobs: TrialJobs, draw: TrialDraw, trials: list[FinishedTrial]) -> None:
-    """Refuse a search where a training reported a spend that differs from the priced one, or set a random state to
-    a constant.
-
-    Which training, and what it reported, is not told: a rehearsal on invented records tells it.
-    """
-    seeds: dict[int, int] = {}
-    for trial in trials:
-        for seed in set(trial.seeds):
-            seeds[seed] = seeds.get(seed, 0) + 1
+    """Refuse a search where a training spent something else than was priced, or set a constant random state."""
+    seeds = Counter(seed for trial in trials for seed in set(trial.seeds))
     if any(times > 1 for times in seeds.values()) or UNSEEDED_TORCH in seeds:
         raise StudyInvalid(
             "the training sets a random state to a constant, so that its noise is no secret",
             cause="a call like torch.manual_seed(0), or torch imported inside the function and never seeded",
             remedy="seed with trial.seed, try it with .rehearse(), and give a new edition",
         )
-    for candidate, trial in zip(draw.candidates, trials, strict=True):
+    for candidate, trial in zip(draw.candidates, trials, strict=True):  # which of them, and what, is not told
         if trial.spent is not None and not agrees(jobs.expected(candidate), trial.spent):
             raise StudyInvalid(
                 "a training reported a spend that differs from the priced one, so nothing is released",
@@ -143,40 +125,25 @@ def check_reports(jobs: TrialJobs, draw: TrialDraw, trials: list[FinishedTrial])
 
 @dataclass(frozen=True, eq=False)
 class TrialSearch:
-    """A priced search, ready to be charged and run.
+    """A priced search, ready to be charged and run."""
 
-    Attributes:
-        query: its key, price and sources.
-        price: solved.
-        open_jobs: reads the SENSITIVE records, after the charge, and makes the jobs of the processes.
-        facts: public facts of the release.
-        vault: where its trials are sealed.
-        models: the folder that the released model is written to.
-        workers: how many trainings run at once.
-    """
-
-    query: PrivateQuery
+    query: PrivateQuery  # its key, price and sources
     price: TrialPrice
+    # reads the SENSITIVE records, after the charge, and makes the jobs of the processes
     open_jobs: Callable[[], TrialJobs]
-    facts: Mapping[str, Any]
-    vault: TrialVault
-    models: Path
-    workers: int = 1
+    facts: Mapping[str, Any]  # public facts of the release
+    vault: TrialVault  # where its trials are sealed
+    models: Path  # the folder that the released model is written to
+    workers: int = 1  # how many trainings run at once
     progress: Callable[[int], None] = field(default=lambda _: None)
 
     def run(self, context: QueryContext) -> Release:
-        """Charge the search, run its trainings, and record the best: its release.
-
-        Raises:
-            BudgetRefused, AssumptionNotAccepted: nothing was charged.
-            StudyInvalid: a training spent something else than was priced, or has no fresh randomness.
-            Sealed: something failed on sensitive data; a rerun goes on.
-        """
+        """Charge the search, run its trainings, and record the best: its release."""
         score = self.price.score
         rehearse_draws([] if score is None else [(score.spend("quality"), score)])  # each trial draws it again
         charge = charged(self.query, context)
         mechanism, spend = BestTrial(self.price), self.query.plan.spends[0]
-        with self.vault.locked():
+        with locked_folder(self.vault.folder):  # one process at a time runs its trials
             done = charge.recorded(BEST)
             if done is None:
                 charge.open()
@@ -274,9 +241,3 @@ def elsewhere(value: float, noise: float, n: int, run: int) -> tuple[float, floa
     deviation = math.sqrt(noise**2 + max(inside * (1.0 - inside), 1.0 / n) / n)
     low, high = (float(norm.isf(tail)) for tail in (0.05 / run, 0.05))
     return max(0.0, inside - low * deviation), min(1.0, inside + high * deviation)
-
-
-def plan_of(price: TrialPrice, guarantee: Any) -> tuple[PrivacyPlan, tuple[tuple[Spend, BestTrial], ...]]:
-    """Return the plan of a search with its one draw."""
-    mechanism = BestTrial(price)
-    return PrivacyPlan(guarantee, (mechanism.spend(BEST),)), ((mechanism.spend(BEST), mechanism),)

@@ -5,9 +5,9 @@ the file names by its import path runs only where the dataset's owner allowed it
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -126,20 +126,8 @@ class TrialSection(Section):
         return PureDp() if self.mechanism == "pure" else Zcdp()
 
 
-@dataclass(frozen=True, eq=False)
-class _Space:
-    """What `candidates_of` asks of a study."""
-
-    space: Mapping[str, Any]
-    search: SearchSection
-
-
 class TrialStudy:
-    """A study with a [trial], read from its tables.
-
-    Attributes:
-        head: its name, edition and accepted assumptions.
-    """
+    """A study with a [trial], read from its tables."""
 
     def __init__(self, tables: Mapping[str, Any], folder: Path) -> None:
         sections = ("study", "privacy", "budget", "data", "method", "trial", "space", "search")
@@ -148,7 +136,8 @@ class TrialStudy:
             require(
                 isinstance(tables.get(name), Mapping), f"the study has no [{name}] table", remedy=f"add [{name}]"
             )
-        self.head, self._privacy = StudyHead.read(tables["study"]), PrivacySection.read(tables["privacy"])
+        self.head, self.privacy = StudyHead.read(tables["study"]), PrivacySection.read(tables["privacy"])
+        self.name, self.edition, self.folder = self.head.name, self.head.edition, folder
         require(
             self.head.method == KIND,
             f"study.method = {self.head.method!r} with a [trial]",
@@ -157,23 +146,8 @@ class TrialStudy:
         self.budget = BudgetSection.read(tables["budget"]) if "budget" in tables else None
         self.data, self.method = TrialData.read(tables["data"]), TrialMethod.read(tables["method"])
         self.trial = TrialSection.read(tables["trial"])
-        self.axes = _Space(read_axes(tables["space"]), SearchSection.read(tables.get("search", {})))
-        self.folder = folder
-
-    @property
-    def name(self) -> str:
-        """The study's name in the ledger."""
-        return self.head.name
-
-    @property
-    def edition(self) -> str:
-        """The study's edition, a text."""
-        return self.head.edition
-
-    @property
-    def privacy(self) -> PrivacySection:
-        """[privacy]: the dataset, (ε, δ) and neighbours."""
-        return self._privacy
+        search = SearchSection.read(tables.get("search", {}))
+        self.axes = SimpleNamespace(space=read_axes(tables["space"]), search=search)  # as a study has them
 
     @property
     def code(self) -> tuple[Code, ...]:
@@ -182,11 +156,7 @@ class TrialStudy:
         return tuple(Code(key, path) for key, path in paths.items() if path is not None and path != OF_CLASSES)
 
     def check_code(self, ledger: PrivacyLedger | None) -> None:
-        """Refuse code that the dataset's owner did not allow; nothing is imported.
-
-        Raises:
-            PolicyRefused: some is not allowed.
-        """
+        """Refuse code that the dataset's owner did not allow; nothing is imported."""
         for code in self.code:
             dataset, path = self.privacy.dataset, code.path.replace(":", ".")
             if ledger is None or not ledger.allows_score(dataset, path):
@@ -216,8 +186,8 @@ class TrialStudy:
             accepts=self.head.accepts,
             n_training=n,
             n_validation=m,
-            study=self.head.name,
-            edition=self.head.edition,
+            study=self.name,
+            edition=self.edition,
         )
 
     @cached_property

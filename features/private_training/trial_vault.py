@@ -13,46 +13,33 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dpbo_core.privacy.atomically import locked_folder, replace_atomically
+from dpbo_core.privacy.atomically import replace_atomically
 from dpbo_core.privacy.sensitive import attempted
 
 
 @dataclass(frozen=True, repr=False)
 class TrialDraw:
-    """What is drawn before the first training; its repr says nothing.
+    """What is drawn before the first training; its repr says nothing."""
 
-    Attributes:
-        counted: how many trials count; the later ones run for their number alone.
-        candidates: the index of each trial's candidate, (n,).
-        seeds: 64 bits for each trial, (n,).
-    """
-
-    counted: int
-    candidates: tuple[int, ...]
-    seeds: tuple[int, ...]
+    counted: int  # how many trials count; the later ones run for their number alone
+    candidates: tuple[int, ...]  # the index of each trial's candidate, (n,)
+    seeds: tuple[int, ...]  # 64 bits for each trial, (n,)
 
 
 @dataclass(frozen=True, repr=False)
 class FinishedTrial:
-    """One finished trial; its repr says nothing.
+    """One finished trial; its repr says nothing."""
 
-    Attributes:
-        quality: its noised score in whole steps; None for a trial that failed.
-        spent: what it reported of its spend; None for nothing.
-        seeds: whole numbers that it set a random state to.
-        model: SHA-256 of its model, in hex.
-    """
-
-    quality: int | None
-    spent: Any = None
-    seeds: tuple[int, ...] = ()
-    model: str = ""
+    quality: int | None  # its noised score in whole steps; None for a trial that failed
+    spent: Any = None  # what it reported of its spend; None for nothing
+    seeds: tuple[int, ...] = ()  # whole numbers that it set a random state to
+    model: str = ""  # SHA-256 of its model, in hex
 
 
 class TrialVault:
@@ -60,12 +47,6 @@ class TrialVault:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Context with a lock on the vault, so that one process at a time runs its trials."""
-        with locked_folder(self.folder):
-            yield
 
     def drawn(self, draw: Callable[[], TrialDraw]) -> TrialDraw:
         """Return what was drawn before, or else `draw()`, on disk before it is used."""

@@ -11,10 +11,6 @@
 | `look_document`, `mlflow_timeline` | what a look says on a screen, and a watch as one run in MLflow |
 | `flow`, `schedule_flow` | a look as a Prefect flow, once or on a schedule |
 | `command` | `dpbo watch` |
-
-To delete it, delete this folder, the folders of `tests/features` that name it, its pages, and the lines that
-name it in `pyproject.toml`, `mkdocs.yml` and `dpbo/__init__.py`; `make without FEATURE=watch` does
-so in a copy.
 """
 
 KIND = "watch"  # in the ledger's column of methods

@@ -71,13 +71,18 @@ def watch(
     changes = {name: value for name, value in words.items() if value is not None}
     section = section.replace(**changes)
     if plan:
-        expected = planned(study, section)
+        expected = _planned(released_study(study), study, section)
         print_result(lambda: plan_json(expected), lambda: print_plan(expected))
     elif once:
         watched, account = run(study, section, name=look, anyway=anyway)
         print_result(lambda: watched_json(watched), lambda: print_watched(watched, account))
     else:
-        check_schedule(study, cron, every)
+        if (cron is None) == (every is None):
+            raise StudyInvalid(
+                "a watch needs to know when it looks: --every, --cron or --once, and one of them",
+                remedy="add --every 1d, or --once to look now",
+            )
+        released_study(study)
 
         def story(interval: float | None) -> None:
             from dpbo.features.watch.schedule_flow import serve_watch
@@ -88,23 +93,7 @@ def watch(
         serve_schedule(story, cron=cron, every=every, example="0 6 * * *")
 
 
-def check_schedule(path: Path, cron: str | None, every: str | None) -> None:
-    """Refuse a watch without exactly one of `cron` and `every`, or of a study without a release in the ledger here.
-
-    Raises:
-        StudyInvalid: not exactly one schedule, or a study that has released nothing.
-    """
-    if (cron is None) == (every is None):
-        raise StudyInvalid(
-            "a watch needs to know when it looks: --every, --cron or --once, and one of them",
-            remedy="add --every 1d, or --once to look now",
-        )
-    released_study(path)
-
-
-def planned(path: Path, section: WatchSection) -> WatchPlan:
-    """Return a watch's price with its rates of error, from public files and the ledger. Charges nothing."""
-    study = released_study(path)
+def _planned(study: StudySpec, path: Path, section: WatchSection) -> WatchPlan:
     return plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
 
 
@@ -112,16 +101,11 @@ def run(path: Path, section: WatchSection, *, name: str | None, anyway: bool) ->
     """Take one look (private check) as a Prefect flow, charged if a watch's first: its result and the account.
 
     A look without a name is today's, UTC. What could not be published is told on standard error; the bit stands.
-
-    Raises:
-        DpboError: as a message. StudyInvalid: the study is not tuned. SpendUseless: before a flow begins.
     """
     study, now = released_study(path, anyway=anyway), datetime.now(UTC)
     look = name or filled_at("{date}", now)
     section = section.at(now)
-    plan = plan_watch(study, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=section)
-    useless = "" if plan.open else why_drowned(plan.terms, plan.noise, plan.power)
-    if consent(study, useless, may_ask=True) is IfUseless.SPEND:
+    if consent(study, _planned(study, path, section).useless, may_ask=True) is IfUseless.SPEND:
         study = study.replace(privacy=study.privacy.replace(anyway=True))
     quiet_environment()
     folder = os.path.relpath(str(path.parent))
@@ -137,7 +121,7 @@ def run(path: Path, section: WatchSection, *, name: str | None, anyway: bool) ->
 
 
 def _recorded(study: StudySpec, section: WatchSection, folder: str, name: str) -> tuple[str, str] | None:
-    """Return what the ledger has recorded of the look `name` and what to do, as two texts; None if nothing."""
+    """Return what the ledger has recorded of the look `name`, and what to do, as two texts; None if nothing."""
     try:
         look = open_look(study, QueryContext(own_ledger(), folder), name=name, section=section)
     except DpboError:
@@ -251,12 +235,11 @@ def plan_json(plan: WatchPlan) -> dict[str, Any]:
 
 
 def _terms(terms: Any) -> dict[str, Any]:
-    """Return a watch's terms (fall to find, ε, sizes) as JSON, without its secret threshold."""
+    """Return a watch's terms as JSON, without its secret threshold."""
     return {name: value for name, value in terms.to_json().items() if name != "theta"}
 
 
 def _sentence(plan: WatchPlan) -> str:
-    """What to expect of a watch, in a sentence: how likely it finds the fall and errs, or why noise drowns it."""
     power, terms = plan.power, plan.terms
     return why_drowned(terms, plan.noise, power) or (
         f"at {terms.least_records:,} records a fall of {terms.drop:g} is seen within {len(power.seen)} days "
@@ -265,7 +248,6 @@ def _sentence(plan: WatchPlan) -> str:
 
 
 def _compared(plan: WatchPlan) -> Iterator[tuple[str, str]]:
-    """Rows, name and text: how well a watch does by the number of tables pooled in a look; the advised number."""
     for pool, one in plan.compared.items():
         yield (
             "one table" if pool == 1 else f"pool {pool}",

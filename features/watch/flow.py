@@ -91,11 +91,7 @@ def watch_privately(study: StudySpec, name: str, folder: str = ".", wanted: Watc
 
 
 def section_of(section: WatchSection | Mapping[str, Any] | None) -> WatchSection | None:
-    """Return a [watch] section from Prefect's form, read as strictly as a file's; None if there is none.
-
-    Raises:
-        StudyInvalid: with the message that the same mistake in a file would get.
-    """
+    """Return a [watch] section from Prefect's form, read as strictly as a file's; None if there is none."""
     if section is None or isinstance(section, WatchSection):
         return section
     stated = {key: value for key, value in section.items() if value is not None}
@@ -147,7 +143,6 @@ def _take_look(study: StudySpec, flow: PrivateFlow, name: str, section: WatchSec
 
 
 def _alarm(study: StudySpec, looked: Look) -> None:
-    """Warn in the run's log of an alarm, and emit an event that automations can listen to."""
     run_logger().warning(
         "study %s, edition %s: look %s raises the alarm: its score has fallen by about %g, or it is a false alarm",
         study.name,

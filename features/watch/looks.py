@@ -87,11 +87,7 @@ def open_look(
     section: WatchSection | None = None,
     vaults: str | Path | None = None,
 ) -> "OpenLook | Look":
-    """Prepare a private check, uncharged, or read its result; with `vaults`, destroys a finished watch's noise.
-
-    Args, Raises: as `look_once`. Nothing is charged. Where `vaults` is given, the noise of a watch that is over is
-    destroyed.
-    """
+    """Prepare a look, uncharged, or return the recorded one; with `vaults` an ended watch's noise is destroyed."""
     check_name("the look", name)
     section = section_of(study, section)
     watch = watching(study, context, section)
@@ -142,10 +138,7 @@ class OpenLook:
         )
 
     def finish(self, context: QueryContext, vaults: str | Path) -> Look:
-        """Charge the watch once, read today's table and record whether its score fell; an alarm destroys the noise.
-
-        Args, Raises: as `look_once`.
-        """
+        """Charge the watch once, read today's table and record whether its score fell; an alarm destroys noise."""
         watch, vault = self.watch, _vault(vaults, self.watch)
         with vault.locked():
             # another look may have been recorded meanwhile
@@ -160,11 +153,7 @@ class OpenLook:
             return look
 
     def _look(self, context: QueryContext, vault: NoiseVault, history: tuple[RecordedLook, ...]) -> Look:
-        """Return this check's result, after charging the watch, which pays for all its checks once.
-
-        Checks of killed runs are recorded first. Unless one of them was an alarm, this check is then made and
-        recorded.
-        """
+        """Charge the watch once for all checks, record those of killed runs; unless one alarmed, make this one."""
         watch, public = self.watch, messages(DpboError, LedgerDamaged, StudyInvalid, WatchOver)
         check_going_on(self.name, history)
         charge = charged(self.query, context)
@@ -180,11 +169,7 @@ class OpenLook:
         return sealed(lambda: replace(look, replayed=False))
 
     def _record_pending(self, charge: Charged, context: QueryContext, vault: NoiseVault, n: int) -> None:
-        """Record the results that the vault has and the ledger, with `n` results, lacks, because a run was killed
-        between.
-
-        Otherwise somebody who kills a run at its alarm could go on watching.
-        """
+        """Record results that a killed run left in the vault: who kills a run at its alarm could watch on."""
         watch = self.watch
         mechanism, drawn = watch.terms.mechanism(watch.measure), context.ledger.drawn(watch.key.fingerprint)
         contents = _sound_contents(vault, charge, drawn, watch, lambda: mechanism.draw_threshold(context.source))
@@ -226,7 +211,6 @@ class OpenLook:
 
 
 def _vault(vaults: str | Path, watch: Watching) -> NoiseVault:
-    """Return the private folder under `vaults` that holds the secret noise of one watch."""
     return NoiseVault(Path(vaults) / watch.key.fingerprint[:16])
 
 
@@ -237,12 +221,7 @@ def _sound_contents(
     watch: Watching,
     draw: Callable[[], Sensitive[int]],
 ) -> VaultContents:
-    """Return the watch's secret noise, refused unless it agrees with the ledger; of a new watch it is drawn and
-    recorded now.
-
-    Raises:
-        DpboError: it is not here, is older than the ledger, or newer.
-    """
+    """Return the watch's secret noise, refused unless it agrees with the ledger; a new watch's is drawn now."""
     terms_draw = charge.recorded(THRESHOLD_NOISE)
     try:
         contents = vault.contents()

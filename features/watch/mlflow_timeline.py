@@ -30,47 +30,29 @@ ID_DIGITS = 16  # digits of a fingerprint that name what MLflow shows of it
 
 
 def log_looks(look: Look, account: Account, tracking_uri: str) -> Tracked:
-    """Log every look (private check) of the watch that MLflow does not show yet, in its dataset's experiment.
-
-    Args:
-        look: the newest.
-        account: the dataset's; what is spent and left since the watch was charged joins its study's charts.
-        tracking_uri: of MLflow's store.
-
-    Raises:
-        DpboError: the experiment was deleted, or a tracking server does not answer.
-    """
+    """Log every look (private check) of the watch that MLflow does not show yet, in its dataset's experiment."""
     with publishing(tracking_uri):
-        return _log_looks(look, account, open_store(tracking_uri))
-
-
-def _log_looks(look: Look, account: Account, store: Store) -> Tracked:
-    experiment = store.experiment(look.key.dataset)
-    run = _run(store, experiment, look)
-    logged = {point.step for point in store.client.get_metric_history(run.info.run_id, ALARM_METRIC)}
-    new = [one for one in look.history if one.number not in logged]
-    points = [metric(ALARM_METRIC, float(one.alarm), _milliseconds(one.recorded_at), one.number) for one in new]
-    if points:
-        store.client.log_batch(run.data.tags[PARENT_TAG], metrics=_spent(look, account))
-        store.client.log_batch(run.info.run_id, metrics=points)
-    state = _state(look)
-    if look.release is not None and run.data.tags.get(STATE_TAG) != state:
-        with TemporaryDirectory() as scratch:
-            document = Path(scratch) / "release.json"
-            text = json.dumps(look.release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
-            document.write_text(text, encoding="utf-8")
-            store.put(run.info.run_id, document)
-    store.client.update_run(run.info.run_id, name=f"{state} · {look.key.study} · {look.key.edition}")
-    store.client.set_terminated(run.info.run_id, "FINISHED")  # else MLflow calls a watch that goes on "Running"
-    store.client.set_tag(run.info.run_id, STATE_TAG, state)
-    return Tracked(experiment_name(look.key.dataset), run.info.run_id, place_of(experiment, run.info.run_id))
-
-
-def _state(look: Look) -> str:
-    """Return the state of a watch in words, HOLDS or ALARM, and the day since which it stands."""
-    over = next((one for one in look.history if one.alarm), None)
-    since = look.history[0] if over is None else over
-    return f"{'HOLDS' if over is None else 'ALARM'} since {since.recorded_at[:10]}"
+        store, over = open_store(tracking_uri), next((one for one in look.history if one.alarm), None)
+        state = f"{'HOLDS' if over is None else 'ALARM'} since {(over or look.history[0]).recorded_at[:10]}"
+        experiment = store.experiment(look.key.dataset)
+        run = _run(store, experiment, look)
+        run_id = run.info.run_id
+        logged = {point.step for point in store.client.get_metric_history(run_id, ALARM_METRIC)}
+        new = [one for one in look.history if one.number not in logged]
+        if new:
+            store.client.log_batch(run.data.tags[PARENT_TAG], metrics=_spent(look, account))
+            points = [(float(one.alarm), _milliseconds(one.recorded_at), one.number) for one in new]
+            store.client.log_batch(run_id, metrics=[metric(ALARM_METRIC, *point) for point in points])
+        if look.release is not None and run.data.tags.get(STATE_TAG) != state:
+            with TemporaryDirectory() as scratch:
+                document = Path(scratch) / "release.json"
+                text = json.dumps(look.release.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
+                document.write_text(text, encoding="utf-8")
+                store.put(run_id, document)
+        store.client.update_run(run_id, name=f"{state} · {look.key.study} · {look.key.edition}")
+        store.client.set_terminated(run_id, "FINISHED")  # else MLflow calls a watch that goes on "Running"
+        store.client.set_tag(run_id, STATE_TAG, state)
+        return Tracked(experiment_name(look.key.dataset), run_id, place_of(experiment, run_id))
 
 
 def _spent(look: Look, account: Account) -> list[Any]:

@@ -57,30 +57,18 @@ class Noise:
 
 @dataclass(frozen=True)
 class Power:
-    """How a watch errs, at one look a day.
+    """How a watch errs, at one look a day."""
 
-    Attributes:
-        threshold: θ.
-        false_alarms: chance of one in a year of looks while nothing fell, each at new records; of pools at most.
-        seen: chance that a fall of d is seen within 1, 2, … looks, each at new records; of pools at least.
-        verdict: "good", "fair", "poor" or "useless".
-    """
-
-    threshold: float
+    threshold: float  # θ
+    # chance of one in a year of looks while nothing fell, each at new records; of pools at most
     false_alarms: float
+    # chance that a fall of d is seen within 1, 2, … looks, each at new records; of pools at least
     seen: tuple[float, ...]
-    verdict: str
+    verdict: str  # "good", "fair", "poor" or "useless"
 
 
 def power(drop: float, noise: Noise, threshold: float | None = None) -> Power:
-    """Return how often a watch errs, with a verdict: its chances of a false alarm a year and of seeing a fall of
-    `drop` in 1, 2, … looks; `threshold` None: the best.
-
-    Args:
-        drop: d > 0.
-        noise: what is added.
-        threshold: θ; the one that errs least where None.
-    """
+    """Return how often a watch errs at the threshold θ, or where None at the one that errs least."""
     theta = best_threshold(drop, noise) if threshold is None else threshold
     false = alarms(theta, noise, fallen=0.0, looks=YEAR)
     seen = tuple(_detection_chance(theta, noise, drop, days) for days in range(1, noise.days + 1))
@@ -88,9 +76,7 @@ def power(drop: float, noise: Noise, threshold: float | None = None) -> Power:
 
 
 def _detection_chance(threshold: float, noise: Noise, drop: float, days: int) -> float:
-    """Return the probability that a fall of `drop` is detected within `days` checks. For pooled tables, which share
-    records, only the last check counts.
-    """
+    """Return the chance that a fall is seen in `days` looks; of pools, which share records, by the last alone."""
     if noise.pool == 1:
         return alarms(threshold, noise, fallen=drop, looks=days)
     return alarms(threshold, noise, fallen=drop * min(days, noise.pool) / noise.pool, looks=1)
@@ -116,15 +102,12 @@ def smallest_drop(noise: Noise) -> float:
 
 
 def _is_fair(drop: float, noise: Noise) -> bool:
-    """Return whether a watch with this noise detects a fall of `drop` at least fairly."""
     return power(drop, noise).verdict in ("good", "fair")
 
 
 @lru_cache(maxsize=256)
 def best_threshold(drop: float, noise: Noise) -> float:
-    """Return the threshold θ, in units of the score, at which a year's false alarms plus twice the missed falls of
-    `drop` are least.
-    """
+    """Return the θ, in units of the score, at which a year's false alarms plus twice the missed falls are least."""
     tried = noise.mean + np.linspace(0.5 * drop, 2.0 * drop, N_THRESHOLDS)
     false = _within(YEAR, above(tried[:, None] + noise.of_threshold * _NODES, noise.of_look, noise.of_sampling))
     gaps = tried[:, None] + noise.of_threshold * _NODES - drop

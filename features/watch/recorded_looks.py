@@ -30,29 +30,17 @@ class RecordedLook:
 
 @dataclass(frozen=True)
 class Look:
-    """What a look gives back.
+    """What a look gives back."""
 
-    Attributes:
-        alarm: whether the score is said to have fallen.
-        name: the look's.
-        number: how many looks were recorded up to this one.
-        guarantee: of all looks of this watch.
-        history: every recorded look, in order.
-        replayed: whether it had been recorded before, and nothing was read now.
-        release: what the ledger keeps of an alarm; None while the watch goes on.
-        key: what the ledger knows the watch by.
-        terms: on which it is open.
-    """
-
-    alarm: bool
+    alarm: bool  # whether the score is said to have fallen
     name: str
-    number: int
-    guarantee: PrivacyGuarantee
-    history: tuple[RecordedLook, ...]
-    replayed: bool
-    release: Release | None
-    key: QueryKey
-    terms: Terms
+    number: int  # how many looks were recorded up to this one
+    guarantee: PrivacyGuarantee  # of all looks of this watch
+    history: tuple[RecordedLook, ...]  # every recorded look, in order
+    replayed: bool  # whether it had been recorded before, and nothing was read now
+    release: Release | None  # what the ledger keeps of an alarm; None while the watch goes on
+    key: QueryKey  # what the ledger knows the watch by
+    terms: Terms  # on which it is open
 
 
 def history_of(ledger: PrivacyLedger, fingerprint: str) -> tuple[RecordedLook, ...]:
@@ -107,11 +95,7 @@ def _concluded(context: QueryContext, watch: Watching, look: RecordedLook) -> Re
 
 
 def check_going_on(name: str, history: tuple[RecordedLook, ...]) -> None:
-    """Refuse the private check `name` if one in `history` raised the alarm.
-
-    Raises:
-        WatchOver: one has.
-    """
+    """Refuse the private check `name` if one in `history` raised the alarm."""
     over = next((look for look in history if look.alarm), None)
     if over is not None:
         raise refusal_after_alarm(over.name, name)
@@ -127,12 +111,7 @@ def refusal_after_alarm(alarmed: str, name: str) -> WatchOver:
 
 
 def check_next(name: str, number: int, drawn: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse to record check `name` if it is not the next, as `number` says, or if an alarm is among those `drawn`.
-
-    Raises:
-        WatchOver: a look has, by another copy of the noise perhaps.
-        DpboError: other looks were recorded while this one was made.
-    """
+    """Refuse to record look `name` if it is not the next, as `number` says, or an alarm is among those `drawn`."""
     bits = {what.removeprefix(look_of("")): bit for what, bit in drawn.items() if what.startswith(look_of(""))}
     alarmed = next((before for before, bit in bits.items() if bit["alarm"]), None)
     if alarmed is not None:

@@ -11,7 +11,7 @@ from prefect.states import Cancelled, Completed
 
 from dpbo.features.watch.flow import look_line, section_of, watch
 from dpbo.features.watch.recorded_looks import WatchOver
-from dpbo.features.watch.watching import plan_watch, why_drowned
+from dpbo.features.watch.watching import plan_watch
 from dpbo.flows.prefect_runtime.liveness import follow
 from dpbo.flows.prefect_runtime.settings import refuse_folder_settings
 from dpbo.flows.private_flow import consent, refuse_fields, scheduled_study
@@ -72,19 +72,11 @@ def watch_on_schedule(study: str, wanted: WatchSection | None = None) -> State[A
 
 
 def serve_watch(path: Path, wanted: WatchSection | None, schedule: Schedule) -> None:
-    """Run a watch of a study by `schedule` from this machine, until it is stopped.
-
-    Raises:
-        StudyInvalid: the study is not tuned yet, or its names hold fields that no run fills.
-        SpendUseless: the watch would find nothing, and the study does not say anyway.
-        PolicyRefused: its dataset's name or a file of it is another dataset's.
-        DpboError: no Prefect server answers, and none can be started; or one answers whoever asks, without `trust`.
-    """
+    """Run a watch of a study by `schedule` from this machine, until it is stopped."""
     spec = read_study(path)
     refuse_fields(spec)
     plan = plan_watch(spec, ledger=PrivacyLedger(Stores().ledger), folder=path.parent, section=wanted)
-    useless = "" if plan.open else why_drowned(plan.terms, plan.noise, plan.power)
-    consent(spec, useless, may_ask=False)
+    consent(spec, plan.useless, may_ask=False)
     section = None if wanted is None else wanted.to_table()
     parameters = {"study": os.path.relpath(path), "wanted": section}
     served(watch_on_schedule, path, parameters, schedule, each="a look", name=f"watch-{slug(spec.name)}")

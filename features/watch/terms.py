@@ -24,7 +24,7 @@ person has there. Who is in one table may be in all, so that is w times as many 
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from dpbo.features.watch import KIND, LOOK_PREFIX
@@ -60,15 +60,10 @@ def look_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class MeanMeasure:
-    """Of a mean of bounded scores.
+    """Of a mean of bounded scores."""
 
-    Attributes:
-        counted: k, records of one person.
-        score_range: G.
-    """
-
-    counted: int
-    score_range: float
+    counted: int  # k, records of one person
+    score_range: float  # G
 
     @property
     def unit(self) -> float:
@@ -101,15 +96,10 @@ class MeanMeasure:
 
 @dataclass(frozen=True)
 class PairMeasure:
-    """Of an AUC, or of balanced accuracy, by the count of pairs.
+    """Of an AUC, or of balanced accuracy, by the count of pairs."""
 
-    Attributes:
-        counted: k, records of one person.
-        share: π, PUBLIC share of positives.
-    """
-
-    counted: int
-    share: float
+    counted: int  # k, records of one person
+    share: float  # π, PUBLIC share of positives
 
     @property
     def unit(self) -> float:
@@ -131,12 +121,8 @@ class PairMeasure:
         return Fall(start=0, times=GRID, over=n * n)
 
     def value(self, table: Scorer, model: ScorableModel, reference: float) -> Sensitive[int]:
-        """The exact count of pairs ranked right, less the share `reference` of all pairs, under the model; sealed.
-
-        Raises:
-            StudyInvalid: r is outside [0, 1], where one record moves this by more than is charged.
-        """
-        if not 0.0 <= reference <= 1.0:
+        """Return the exact count of pairs ranked right, less the share `reference` of all pairs, sealed."""
+        if not 0.0 <= reference <= 1.0:  # one record would move this by more than is charged
             raise StudyInvalid("the watch's reference is no share of pairs", remedy="open another watch")
         return shifted(table.evaluate(model), table.pairs(), reference)
 
@@ -161,49 +147,31 @@ def measure_of(problem: Problem, k: int) -> MeanMeasure | PairMeasure:
 
 @dataclass(frozen=True)
 class Terms:
-    """Everything that is fixed for all looks of one watch.
+    """Everything that is fixed for all looks of one watch."""
 
-    Attributes:
-        drop: the fall that is to be seen, in units of the score.
-        epsilon: of all looks together.
-        least_records: the fewest records, or persons, of a table.
-        reference: in units of the score, greater is better.
-        rows: k_w, the most records of one person that count in what one look reads.
-        pool: w, how many tables a look reads as one.
-        threshold: θ in steps; None until it is chosen.
-    """
-
-    drop: float
-    epsilon: float
-    least_records: int
-    reference: float
-    rows: int
-    pool: int = 1
-    threshold: int | None = None
+    drop: float  # the fall that is to be seen, in units of the score
+    epsilon: float  # of all looks together
+    least_records: int  # the fewest records, or persons, of a table
+    reference: float  # in units of the score, greater is better
+    rows: int  # k_w, the most records of one person that count in what one look reads
+    pool: int = 1  # w, how many tables a look reads as one
+    threshold: int | None = None  # θ in steps; None until it is chosen
 
     def mechanism(self, measure: MeanMeasure | PairMeasure) -> AboveThreshold:
         """Return the above-threshold mechanism of all private checks, at the watch's price."""
         return AboveThreshold(measure.sensitivity(self.least_records), allowed_units(self.epsilon), measure.unit)
 
     def noise(self, measure: MeanMeasure | PairMeasure, n: int, spread: float) -> Noise:
-        """Return the noise in a measured fall, in units of the score: what is drawn, and that of sampling n records
-        whose scores have the deviation `spread`.
-        """
+        """Return the noise in a measured fall, in units of the score: what is drawn, and that of sampling n."""
         made, h = self.mechanism(measure), measure.unit
         sampling = measure.sampling(n, spread, self.reference)
         return Noise(made.of_threshold.scale * h, made.of_comparison.scale * h, sampling, self.pool)
 
     def to_json(self) -> dict[str, Any]:
         """Return the terms as plain JSON, recorded with the threshold."""
-        return {
-            "drop": self.drop,
-            "epsilon": self.epsilon,
-            "least_records": self.least_records,
-            "reference": self.reference,
-            "rows": self.rows,
-            "pool": self.pool,
-            "theta": self.threshold,
-        }
+        terms = asdict(self)
+        terms["theta"] = terms.pop("threshold")
+        return terms
 
     @classmethod
     def from_json(cls, terms: Mapping[str, Any]) -> "Terms":
@@ -213,17 +181,7 @@ class Terms:
 
 
 def asked_terms(section: WatchSection, *, least_records: int, reference: float, rows: int) -> Terms:
-    """Return the terms (drop, price, reference, least size) of a new watch; refused if no drop or no ε is stated.
-
-    Args:
-        section: what the study or the command asks for.
-        least_records: where they do not say.
-        reference: in units of the score.
-        rows: k_w.
-
-    Raises:
-        StudyInvalid: no drop or no ε is stated.
-    """
+    """Return the terms of a new watch; `rows` is k_w. It is refused if no drop or no ε is stated."""
     for name, value in (("drop", section.drop), ("epsilon", section.epsilon)):
         if value is None:
             raise StudyInvalid(
@@ -236,16 +194,7 @@ def asked_terms(section: WatchSection, *, least_records: int, reference: float, 
 
 
 def check_terms(section: WatchSection, open_: Terms, reference: float | None) -> None:
-    """Refuse a [watch] that states other terms than the watch was opened with; what it does not state passes.
-
-    Args:
-        section: what the study or the command asks for now.
-        open_: what was fixed.
-        reference: the reference that is requested, in units of the score; None if it is not said.
-
-    Raises:
-        StudyInvalid: it is something else. Nothing was drawn.
-    """
+    """Refuse a [watch] that states other terms than the watch was opened with; what it does not state passes."""
     for name, asked, fixed in (
         ("drop", section.drop, open_.drop),
         ("epsilon", section.epsilon, open_.epsilon),
@@ -263,29 +212,15 @@ def check_terms(section: WatchSection, open_: Terms, reference: float | None) ->
 
 
 def watch_key(spec: StudySpec, model: str, counted: str, edition: str) -> QueryKey:
-    """The watch's key in the ledger: the study, the digest of its model, the records `counted`, and the edition.
-
-    Args:
-        spec: the study.
-        model: which model is watched (`digest_of_released`).
-        counted: whose records count, and how many of each.
-        edition: of the watch.
-    """
+    """The watch's key in the ledger: the study, the digest of its model, the records `counted`, and the edition."""
     identity = {"dataset": spec.privacy.dataset, "model": model, "edition": edition, "counted": counted}
     name = spec.edition if edition == "1" else f"{spec.edition}.{edition}"
     return QueryKey(fingerprint_of([KIND, identity]), spec.privacy.dataset, f"{spec.name}/{KIND}", name, KIND)
 
 
-WATCH_PARTS = ("alarm", "look", "looks")
-
-
 def watch_shown(release: Release) -> CertificateRules:
-    """What a certificate must state of a watch (one draw, its sensitivity); raises unless it shows an alarm alone.
-
-    Raises:
-        KeyError, TypeError, ValueError: the release shows something else than an alarm, or its facts do not say.
-    """
-    if not only_shows(release, *WATCH_PARTS) or release.value["alarm"] is not True:
+    """What a certificate must state of a watch (one draw, its sensitivity); raises unless it shows one alarm."""
+    if not only_shows(release, "alarm", "look", "looks") or release.value["alarm"] is not True:
         raise ValueError("value")
     per_record, k, least = (release.facts[name] for name in ("per_record", "rows", "least_records"))
     if not (type(k) is type(least) is int and k >= 1 and least >= 1 and float(per_record) > 0.0):

@@ -28,19 +28,12 @@ from dpbo_core.study.public_half import PublicHalf
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TodaysTable:
-    """One table of a study, of whatever size, none of whose records was read.
+    """One table of a study, of whatever size, none of whose records was read."""
 
-    Attributes:
-        spec: the study, as it would be written for this table.
-        folder: its paths are relative to it.
-        n: how many records it has, or the stated number of persons; public.
-        pooled: the files that are read as this one table; empty if it is one.
-    """
-
-    spec: StudySpec
-    folder: str | Path
-    n: int
-    pooled: tuple[str, ...] = ()
+    spec: StudySpec  # the study, as it would be written for this table
+    folder: str | Path  # its paths are relative to it
+    n: int  # how many records it has, or the stated number of persons; public
+    pooled: tuple[str, ...] = ()  # the files that are read as this one table; empty if it is one
 
     def sources(self) -> tuple[Source, ...]:
         """The files and addresses that the table's records come from, to be checked by the owner's policy."""
@@ -60,48 +53,20 @@ def todays_table(
     terms: Terms,
     read_before: Collection[str] = (),
 ) -> TodaysTable:
-    """The table that today's private check reads, its presence and columns checked, of any size; no record is read.
-
-    Args:
-        spec: the study.
-        folder: the folder that its paths are relative to.
-        public: its public half.
-        section: names today's file, or the files of a pool; the study's own validation file where it does not.
-        terms: of the watch.
-        read_before: the files that earlier looks of the watch pooled.
-
-    Raises:
-        StudyInvalid: it is missing, or has other columns. No record's content was looked at.
-    """
+    """The table that today's look reads, its presence and columns checked, of any size; no record is read."""
     named = section.table
-    if terms.pool > 1 and spec.data.divided is not None:
-        return _pool(spec, folder, public, section, terms, read_before)
-    if named is not None and spec.data.divided is None:
-        raise StudyInvalid(
-            "watch.table names a file, and the study's data are no files",
-            cause="a bundled set has one table",
-            remedy="leave table out",
-        )
-    (today,) = each_file(spec, () if named is None else (named,))
-    today = _counted(today, folder)
-    check_presence(today, folder, public)
-    return TodaysTable(today, folder, stated_size(today))
-
-
-def _pool(
-    spec: StudySpec,
-    folder: str | Path,
-    public: PublicHalf,
-    section: WatchSection,
-    terms: Terms,
-    read_before: Collection[str],
-) -> TodaysTable:
-    """Return the newest files that a pattern names, to be read as one table.
-
-    Raises:
-        StudyInvalid: as `todays_table`.
-    """
-    names = tables_of(section, folder)
+    if terms.pool == 1 or spec.data.divided is None:
+        if named is not None and spec.data.divided is None:
+            raise StudyInvalid(
+                "watch.table names a file, and the study's data are no files",
+                cause="a bundled set has one table",
+                remedy="leave table out",
+            )
+        (today,) = each_file(spec, () if named is None else (named,))
+        today = _counted(today, folder)
+        check_presence(today, folder, public)
+        return TodaysTable(today, folder, stated_size(today))
+    names = tables_of(section, folder)  # a pool: the newest files, to be read as one table
     if not names or section.pool is None:
         raise StudyInvalid(
             f"the last {terms.pool} tables are read as one, but no file name holds a date",
@@ -115,9 +80,8 @@ def _pool(
     for one in each:
         check_presence(one, folder, public)
     check_distinct((), tuple(Path(folder) / name for name in names), shown_as="the pool")
-    n = sum(one.data.n_scored or 0 for one in each)
     if spec.data.person_count is None:
-        data = spec.data.with_records(n)
+        data = spec.data.with_records(sum(one.data.n_scored or 0 for one in each))
     else:
         data = spec.data.replace(n_persons=terms.least_records)
     today = spec.replace(data=data)
@@ -125,16 +89,7 @@ def _pool(
 
 
 def _check_whole(names: tuple[str, ...], pool: int, gone: list[str]) -> None:
-    """Refuse a pool of persons that lacks a file: whoever is in it would count as nothing, which looks like a fall.
-
-    Args:
-        names: of the files that are there, oldest first.
-        pool: how many there are to be.
-        gone: files that an earlier look read and that are not there.
-
-    Raises:
-        StudyInvalid: there are fewer files, or one of the time of these is gone.
-    """
+    """Refuse a pool of persons that lacks a file: who is in it would count as nothing, which looks like a fall."""
     missing = sorted(name for name in gone if name > names[0])
     if missing or len(names) < pool:
         what = f"{', '.join(missing)} is not there" if missing else f"only {', '.join(names)} is there"
@@ -147,11 +102,7 @@ def _check_whole(names: tuple[str, ...], pool: int, gone: list[str]) -> None:
 
 
 def tables_of(section: WatchSection, folder: str | Path) -> tuple[str, ...]:
-    """Return the files that a watch names, of a pattern the newest, oldest first; empty if it names none.
-
-    Raises:
-        StudyInvalid: a pool of files whose name holds no time.
-    """
+    """Return the files that a watch names, of a pattern the newest, oldest first; empty if it names none."""
     table = section.table
     if section.pool is None:
         return () if table is None else (table,)
@@ -176,11 +127,7 @@ def rows_in_pool(problem: Problem, pool: int, accepts: Collection[str]) -> int:
 
 
 def least_of(spec: StudySpec, section: WatchSection) -> int:
-    """The fewest records or persons that a private check may read, by default the study's number for each table.
-
-    Raises:
-        StudyInvalid: nobody but the user knows how many persons several tables have together.
-    """
+    """The fewest records or persons that a private check may read, by default the study's number for each table."""
     if section.pool is not None and section.least_records is None and spec.data.person_count is not None:
         raise StudyInvalid(
             f"how many different persons {section.pool} tables have together is not stated",
@@ -203,11 +150,7 @@ def counted_of(problem: Problem) -> str:
 
 
 def check_watchable(spec: StudySpec) -> None:
-    """Refuse a study that trains no model on public data: of a sensitive training set, or of given predictions.
-
-    Raises:
-        StudyInvalid: the training set is sensitive.
-    """
+    """Refuse a study that trains no model on public data: of a sensitive training set, or of given predictions."""
     if not spec.model.trained:
         raise StudyInvalid(
             "a study of predictions made elsewhere has no model to watch",

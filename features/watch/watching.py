@@ -49,25 +49,15 @@ REFERENCE_TOLERANCE = 1e-9  # of a reference that was put back from the metric's
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Watching:
-    """One watch as it is requested, before any model is trained.
-
-    Attributes:
-        spec: the study whose model is watched.
-        public: its public half.
-        key: under which the ledger keeps the looks.
-        tuned: the study's release; None if it is only planned.
-        terms: those that were fixed, or those asked for.
-        fixed: whether they were.
-        useless: why it would find nothing; "" where it would, or where it is open.
-    """
+    """One watch as it is requested, before any model is trained."""
 
     spec: StudySpec
     public: PublicHalf
-    key: QueryKey
-    tuned: Release | None
-    terms: Terms
-    fixed: bool
-    useless: str = ""
+    key: QueryKey  # under which the ledger keeps the looks
+    tuned: Release | None  # the study's release; None if it is only planned
+    terms: Terms  # those that were fixed, or those asked for
+    fixed: bool  # whether they were
+    useless: str = ""  # why it would find nothing; "" where it would, or where it is open
 
     @property
     def measure(self) -> MeanMeasure | PairMeasure:
@@ -76,9 +66,7 @@ class Watching:
 
     @property
     def price(self) -> PrivacyPlan:
-        """The watch's price, with what it assumes: one pure ε, charged once, for all checks up to the
-        first alarm.
-        """
+        """The watch's price: one pure ε, charged once, for all looks up to the first alarm."""
         problem = replace(self.public.problem, epsilon=self.terms.epsilon)
         apart = self.terms.rows < rows_in_pool(problem, self.terms.pool, ())
         assumptions = (ROWS_IN_ONE_TABLE.name,) if apart else ()
@@ -112,10 +100,7 @@ class Watching:
 
 
 def watching(spec: StudySpec, context: QueryContext, section: WatchSection) -> Watching:
-    """Return the watch (model, terms, key, price) of the model that a study released; refused before it has.
-
-    Args, Raises: as `planned_watch`, and StudyInvalid: the study released nothing yet.
-    """
+    """Return the watch of the model that a study released; refused before it has."""
     watch = planned_watch(spec, context, section)
     if watch.tuned is None:
         raise not_released(spec, context.ledger)
@@ -123,17 +108,7 @@ def watching(spec: StudySpec, context: QueryContext, section: WatchSection) -> W
 
 
 def planned_watch(spec: StudySpec, context: QueryContext, section: WatchSection) -> Watching:
-    """The watch (model, terms, key, price) of the model that a study released or, before that, would release.
-
-    Args:
-        spec: the study.
-        context: in whose ledger it was released, and the looks are.
-        section: what the watch is to be.
-
-    Raises:
-        StudyInvalid: it releases no model, or the watch is open on other terms. Nothing is charged.
-        PolicyRefused: the training file is what a dataset is scored on.
-    """
+    """The watch (model, terms, key, price) of the model that a study released or, before that, would release."""
     check_watchable(spec)
     beside = tuple(place_source(parse_place(context.folder, name)) for name in tables_of(section, context.folder))
     run = Run.of(spec, context, *beside)
@@ -157,33 +132,25 @@ def planned_watch(spec: StudySpec, context: QueryContext, section: WatchSection)
 
 @dataclass(frozen=True)
 class WatchPlan:
-    """The price of a watch and how it errs, before anything is spent.
+    """The price of a watch and how it errs, before anything is spent."""
 
-    Attributes:
-        price: of all looks.
-        terms: on which it is, or would be, opened.
-        threshold: how far below the reference a score raises the alarm, θ less the noise's mean.
-        noise: what is added to a fall, in the same.
-        spread: standard deviation of a record's score that was reckoned with; None if pairs are counted.
-        power: how often it errs.
-        smallest: the least fall that it would find fairly at this price.
-        compared: how it would err that looked every day at the last w tables, w → that.
-        recurring: whether one person is charged for in every table of a pool.
-        open: whether it is open already.
-        share: where pairs are counted, the public share of positives that is assumed of every table; else None.
-    """
-
-    price: PrivacyPlan
-    terms: Terms
-    threshold: float
-    noise: Noise
-    spread: float | None
-    power: Power
-    smallest: float
-    compared: Mapping[int, Power]
-    recurring: bool
-    open: bool
+    price: PrivacyPlan  # of all looks
+    terms: Terms  # on which it is, or would be, opened
+    threshold: float  # how far below the reference a score raises the alarm, θ less the noise's mean
+    noise: Noise  # what is added to a fall, in the same
+    spread: float | None  # standard deviation of a record's score that was reckoned with; None if pairs are counted
+    power: Power  # how often it errs
+    smallest: float  # the least fall that it would find fairly at this price
+    compared: Mapping[int, Power]  # how it would err that looked every day at the last w tables, w → that
+    recurring: bool  # whether one person is charged for in every table of a pool
+    open: bool  # whether it is open already
+    # where pairs are counted, the public share of positives that is assumed of every table; else None
     share: float | None = None
+
+    @property
+    def useless(self) -> str:
+        """Why the watch would find nothing, as text; "" where it would, or where it is open already."""
+        return "" if self.open else why_drowned(self.terms, self.noise, self.power)
 
     @property
     def advised(self) -> int:
@@ -241,11 +208,7 @@ def section_of(study: StudySpec, section: WatchSection | None) -> WatchSection:
 
 
 def _released_score(tuned: Release | None, problem: Problem) -> float:
-    """Return the study's released score clipped to the score's range; the top of that range before a release.
-
-    Raises:
-        StudyInvalid: the release states no score.
-    """
+    """Return the study's released score clipped to the score's range; the top of that range before a release."""
     top = problem.aggregate.score_range
     if tuned is not None and tuned.value.get("score") is None:
         raise StudyInvalid(
@@ -257,9 +220,7 @@ def _released_score(tuned: Release | None, problem: Problem) -> float:
 
 
 def _reference(section: WatchSection, tuned: Release | None) -> float | None:
-    """Return the score from which falls are measured, converted from the section's reference in the metric's unit;
-    None if not stated.
-    """
+    """Return the score from which falls are measured: the section's reference, from the metric's unit; or None."""
     released = None if tuned is None else tuned.value.get("score")
     if section.reference is None or tuned is None or released is None or "metric" not in tuned.value:
         return section.reference
@@ -269,11 +230,7 @@ def _reference(section: WatchSection, tuned: Release | None) -> float | None:
 
 
 def _in_range(section: WatchSection, reference: float | None, problem: Problem) -> float | None:
-    """The stated reference (or None), refused outside the score's range, as is a drop larger than that range.
-
-    Raises:
-        StudyInvalid: it is outside, or so large a fall cannot be.
-    """
+    """The stated reference (or None), refused outside the score's range, as is a drop larger than that range."""
     top = problem.aggregate.score_range
     if section.drop is not None and section.drop > top:
         raise StudyInvalid(
@@ -293,7 +250,6 @@ def _in_range(section: WatchSection, reference: float | None, problem: Problem) 
 
 
 def _trainer_of(problem: Problem) -> Trainer:
-    """Return the problem's trainer of public models; refused if the study has none."""
     if problem.trainer is None:
         raise no_model()
     return problem.trainer

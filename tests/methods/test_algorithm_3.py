@@ -178,9 +178,8 @@ def test_where_others_see_the_steps_nothing_is_charged(spec, book, trained):
     assert trained == []
     assert open_study(Run.of(spec["lipschitz_ahead"], seen)).run().release.value["score"] is not None
     released = run_study(spec["lipschitz_step"].replace(edition="2"), ledger=book).release
-    assert (
-        open_study(Run.of(spec["lipschitz_step"].replace(edition="2"), seen)).run().release == released
-    )  # and a replay is
+    # and a replay is
+    assert open_study(Run.of(spec["lipschitz_step"].replace(edition="2"), seen)).run().release == released
 
 
 @pytest.mark.parametrize(

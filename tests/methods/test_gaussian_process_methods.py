@@ -103,9 +103,8 @@ def test_a_choice_from_exact_observations_needs_no_constants(here, tables):
     for _ in range(6):
         search.step(Table(np.full((12, 50), 0.5)), noise)  # z = 0 exactly: what is told is the noise
     told = np.array(search._noise.expose())
-    assert (
-        len(set(told)) >= 4
-    )  # of 170 grid steps' deviation: two of six agree once in forty runs, three once in 10⁴
+    # of 170 grid steps' deviation: two of six agree once in forty runs, three once in 10⁴
+    assert len(set(told)) >= 4
     assert 0.0 < np.abs(told).max() < 1e-4
     assert search._bo.mean == pytest.approx(np.zeros(12), abs=1e-3)
     silent = ExactGP(rate_constant=1e3, decay_constant=0.01).start(world, free.plan(world))

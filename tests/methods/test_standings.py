@@ -33,9 +33,8 @@ from dpbo_core.theorems import srinivas_2010
 
 Prices = Callable[[Any], list[tuple[float, float]]]  # (Δ, scale of the noise) of each draw, in units of the score
 N, M, T, K, DELTA = 12, 50, 30, 2, 1e-6
-WORLD = problem(
-    n_candidates=N, n_validation=M, steps=T, k=K, delta=DELTA
-)  # ε = 1, G = 1, λ in [0.5, 8], L = 0.0125
+# ε = 1, G = 1, λ in [0.5, 8], L = 0.0125
+WORLD = problem(n_candidates=N, n_validation=M, steps=T, k=K, delta=DELTA)
 SD = 0.25  # a prior standard deviation, in units of the score
 K1, SIGMA2, A, TAU = 0.99, 0.01, 0.05, 0.1
 GP = {"rate_constant": A, "decay_constant": TAU}
@@ -84,9 +83,10 @@ def flipped(_):
     rho = tight_rho(1.0, DELTA)
     orders = 1 + np.exp(np.linspace(-3, 8, 200_001))
     near = orders[(orders * rho + np.log1p(-1 / orders) - np.log(DELTA * orders) / (orders - 1)).argmin()]
+    # where the derivative is 0
     alpha = optimize.brentq(
         lambda a: rho + math.log(DELTA * a) / (a - 1) ** 2, near * 0.99, near * 1.01, xtol=1e-13
-    )  # where the derivative is 0
+    )
 
     def response(epsilon):
         p = 1 / (1 + math.exp(-epsilon))

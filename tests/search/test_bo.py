@@ -111,7 +111,7 @@ def test_a_value_that_is_not_finite_is_refused_unseen(value: float) -> None:
         found.tell(0, value)
     assert type(caught.value) is ValueError
     assert found.step == 1
-    assert found.visited == ()
+    assert found.visited == []
 
 
 def test_other_refusals() -> None:

@@ -67,9 +67,8 @@ class OnPublicData(PrivateSearch):
     def __init__(self, estimator, url):
         super().__init__(
             estimator,
-            {
-                "fit_intercept": Categorical([True])
-            },  # one choice: columns named otherwise are another study and draw
+            # one choice: columns named otherwise are another study and draw
+            {"fit_intercept": Categorical([True])},
             epsilon=1.0,
             delta=0.0,
             dataset="checks",

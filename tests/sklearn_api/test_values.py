@@ -166,10 +166,8 @@ def test_a_condition_on_an_object_holds_for_that_one(url):
     sections, decode = sections_of(space)
     assert sections["c__C"].when == {"c": "LogisticRegression()"}
     assert list(decode) == ["c"]
-    first, again = (
-        searched(url, pipe, space),
-        searched(url, pipe, space),
-    )  # a training leaves the objects as they were
+    # a training leaves the objects as they were
+    first, again = searched(url, pipe, space), searched(url, pipe, space)
     assert again.replayed_
     assert set(first.best_params_) in ({"c", "c__C"}, {"c", "c__max_depth"})
 

@@ -68,7 +68,6 @@ def test_of_integers_the_pair_is_false_and_its_mend_true():
                     tau=tau,
                 )
                 assert enumerated(alpha, rate, sigma, shift) <= bound
-    assert (
-        discrete_replace_one_renyi(alpha=2.0, rate=0.1, noise_multiplier=1.0, sensitivity=2.0, coordinates=1.0)
-        == math.inf
-    )  # noise that is all rounding
+    # noise that is all rounding
+    rounding = {"noise_multiplier": 1.0, "sensitivity": 2.0, "coordinates": 1.0}
+    assert discrete_replace_one_renyi(alpha=2.0, rate=0.1, **rounding) == math.inf

@@ -51,9 +51,8 @@ from dpbo_core.study.resolve import plan_study, problem_of
 BRIEF = Limits(cpu_seconds=1, memory=2**28)
 PUBLIC = np.array([[0.0, 0.9, 0.0, 0.0], [0.0, 0.1, 0.0, 0.0]])
 SECRET = 7.25e30  # finite in single precision, or the row would not be predicted at all
-DIE = tuple(
-    act for act in ACTS if act.endswith((" counter", "system calls"))
-)  # their honest rows die of what they try
+# their honest rows die of what they try
+DIE = tuple(act for act in ACTS if act.endswith((" counter", "system calls")))
 SLOW = ("turns for ever", "recursion")  # a second each, which is their limit
 MODULES = ("hostile_rows",)
 LINUX = hasattr(os, "memfd_create")
@@ -99,9 +98,8 @@ def neighbours_differ(act, kind=Hostile):
     return wrong
 
 
-@pytest.mark.parametrize(
-    "act", mostly_slow(ACTS, *(act for act in ACTS if act != "turns for ever"))
-)  # summed below
+# "turns for ever" is summed below
+@pytest.mark.parametrize("act", mostly_slow(ACTS, *(act for act in ACTS if act != "turns for ever")))
 def test_no_record_changes_anothers_score(act):
     hostile_rows.FILE.unlink(missing_ok=True)
     assert neighbours_differ(act) == []

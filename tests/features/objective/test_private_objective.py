@@ -498,7 +498,6 @@ def test_many_questions_of_mixed_kinds_are_smoothed():
 def test_delta_and_shares_that_cannot_be_are_refused(url):
     for settings, words in (
         ({"delta": 0.0}, "δ > 0"),
-        ({"n_scores": 0}, "scores"),
         ({"choice_share": 1.0}, "share"),
         ({"epsilon": 1e-7, "n_scores": 100_000}, "too small"),
     ):

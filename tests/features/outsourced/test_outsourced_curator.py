@@ -315,15 +315,21 @@ def test_every_order_is_as_likely(tmp_path):
 # Answering.
 
 
-def test_public_answers_must_be_taken_on_by_name(tmp_path):
+@pytest.fixture
+def asked(tmp_path):
+    """A table that is published, and whose modeller asked about a row."""
     w = world(tmp_path)
     w.publish()
     w.suggest()
+    return w
+
+
+def test_public_answers_must_be_taken_on_by_name(asked):
     with pytest.raises(AssumptionNotAccepted) as refused:
-        w.answer(accepts=())
+        asked.answer(accepts=())
     assert refused.value.exit_code == 4
     assert "answers_public" in str(refused.value)
-    assert w.answer().noise_scale == 0.0
+    assert asked.answer().noise_scale == 0.0
 
 
 def test_answers_are_the_right_rows(tmp_path):
@@ -379,43 +385,37 @@ def forget(w):
     kept.unlink()
 
 
-def test_the_ledger_decides_how_a_table_is_answered_and_not_the_vault(tmp_path):
+def test_the_ledger_decides_how_a_table_is_answered_and_not_the_vault(asked):
     """As it was reported: without answers.json a row answered privately before was told exactly, uncharged."""
-    w = world(tmp_path)
-    w.publish()
-    w.suggest()
-    first = w.answer(private=PRIVATE, accepts=())
-    spent = w.ledger.accounts("people")[0].spent
-    forget(w)
+    first = asked.answer(private=PRIVATE, accepts=())
+    spent = asked.ledger.accounts("people")[0].spent
+    forget(asked)
     for other in (None, replace(PRIVATE, low=-10.0), replace(PRIVATE, epsilon=2.0)):
         with pytest.raises(StudyInvalid, match="another way"):
-            w.answer(private=other)
-    assert w.answer(private=PRIVATE, accepts=()) == first  # drawn once, in the ledger
-    assert w.ledger.accounts("people")[0].spent == spent
+            asked.answer(private=other)
+    assert asked.answer(private=PRIVATE, accepts=()) == first  # drawn once, in the ledger
+    assert asked.ledger.accounts("people")[0].spent == spent
 
 
-def test_a_row_has_one_answer_at_whichever_step_of_whichever_search(tmp_path):
+def test_a_row_has_one_answer_at_whichever_step_of_whichever_search(asked, tmp_path):
     """From the ledger alone: two noises on one row's answer would be paid for once."""
-    w = world(tmp_path)
-    w.publish()
-    query = w.suggest()
-    first = w.answer(private=PRIVATE, accepts=())
-    forget(w)
+    query = asked.suggest()
+    first = asked.answer(private=PRIVATE, accepts=())
+    forget(asked)
     for step, row in ((1, (query.row + 1) % 60), (2, query.row)):
         other = replace(query, session="0" * 16, step=step, row=row)
-        answer = Curator(QueryContext(w.ledger), w.vaults).answer(other, tmp_path / "Y.csv", private=PRIVATE)
+        answer = Curator(QueryContext(asked.ledger), asked.vaults).answer(
+            other, tmp_path / "Y.csv", private=PRIVATE
+        )
     assert answer.value == first.value
 
 
-def test_a_table_answered_publicly_stays_so_without_its_vault(tmp_path):
-    w = world(tmp_path)
-    w.publish()
-    w.suggest()
-    first = w.answer()
-    forget(w)
+def test_a_table_answered_publicly_stays_so_without_its_vault(asked):
+    first = asked.answer()
+    forget(asked)
     with pytest.raises(StudyInvalid, match="another way"):
-        w.answer(private=PRIVATE, accepts=())
-    assert w.answer() == first
+        asked.answer(private=PRIVATE, accepts=())
+    assert asked.answer() == first
 
 
 def test_an_answer_that_was_refused_decides_nothing(tmp_path):
@@ -427,24 +427,19 @@ def test_an_answer_that_was_refused_decides_nothing(tmp_path):
     assert w.answer().noise_scale == 0.0
 
 
-def test_an_answer_that_was_not_measured_is_asked_for_by_its_row(tmp_path):
-    w = world(tmp_path)
-    w.publish()
-    query = w.suggest()
-    place = int(Vault(w.vaults / query.publication).order(60)[query.row])
+def test_an_answer_that_was_not_measured_is_asked_for_by_its_row(asked, tmp_path):
+    query = asked.suggest()
+    place = int(Vault(asked.vaults / query.publication).order(60)[query.row])
     lines = (tmp_path / "Y.csv").read_text().splitlines()
     lines[place + 1] = "nan"
     (tmp_path / "Y.csv").write_text("\n".join(lines) + "\n")
     with pytest.raises(StudyInvalid, match=f"row {place + 1} of the data"):
-        w.answer()
-    assert math.isfinite(w.answer(private=PRIVATE, accepts=()).value)  # nothing in a private answer raises
+        asked.answer()
+    assert math.isfinite(asked.answer(private=PRIVATE, accepts=()).value)  # nothing in a private answer raises
 
 
-def test_answers_of_another_size_are_refused(tmp_path):
-    w = world(tmp_path)
-    w.publish()
-    w.suggest()
+def test_answers_of_another_size_are_refused(asked, tmp_path):
     for text, private in itertools.product(("y\n1\n2\n", "a,b\n1,2\n", ""), (None, PRIVATE)):
         (tmp_path / "Y.csv").write_text(text)
         with pytest.raises(StudyInvalid):
-            w.answer(private=private)
+            asked.answer(private=private)

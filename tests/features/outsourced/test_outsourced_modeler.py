@@ -33,14 +33,14 @@ def test_without_noise_it_is_gp_ucb_as_scikit_learn_would_do_it():
     rng = np.random.default_rng(2)
     Z = rng.random((300, 2)) * 7.0
     f = np.sin(Z).sum(axis=1)
-    modeler = Modeler(Z, prior=Prior(1.5, 1.0, 1e-4), delta_ucb=0.05)
+    modeler = Modeler(Z, prior=Prior(1.5, 1.0, 1e-4))
     asked = []
     for step in range(1, 11):
         row = modeler.suggest()
         if asked:
             model = GaussianProcessRegressor(RBF(1.5), alpha=1e-4, optimizer=None).fit(Z[asked], f[asked])
             mean, std = model.predict(Z, return_std=True)
-            bound = mean + math.sqrt(srinivas_2010.beta(n_candidates=300, step=step, delta=0.05)) * std
+            bound = mean + math.sqrt(srinivas_2010.beta(n_candidates=300, step=step, delta=0.025)) * std
             bound[asked] = -np.inf
             assert bound[row] >= bound.max() - 1e-7
         asked.append(row)

@@ -87,9 +87,9 @@ def test_what_is_concluded_of_adaptive_trials_is_what_was_seen():
             )
             assert search - uniform < 2.0 * math.hypot(error, other)
     black = DpHypo(sampler="gaussian_process", base_epsilon=1.0)  # whose bounds and β are those that are ahead
-    assert ((black.c, black.C), black.beta) == wang.BLACK["C = 4, β = 50"]
+    assert (black.box, black.beta) == wang.BLACK["C = 4, β = 50"]
     white = DpHypo(sampler="gaussian_process")
-    assert ((white.c, white.C), white.beta) == (wang.ADAPTIVE, 1.0)
+    assert (white.box, white.beta) == (wang.ADAPTIVE, 1.0)
     assert DpHypo().sampler == "uniform"
 
 

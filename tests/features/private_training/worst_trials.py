@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from dpbo.features.private_training.dp_hypo import DpHypo
 from dpbo.features.private_training.hypo_search import HypoSearch, informed
-from dpbo.features.private_training.hypo_search import Trials as Selected
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.methods.problem import Problem
@@ -83,8 +82,15 @@ class Trials:
         which, quality, trials = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n)
         for i in range(n):
             table.asked = 0
-            together = Selected(faster, mechanism, prior, lambda: self.method._sampler(self.problem, trial, prior))
-            search = HypoSearch(self.method, self.problem, plan, together)
+            search = HypoSearch(
+                self.method,
+                self.problem,
+                plan,
+                calibrated=(faster, mechanism),
+                prior=prior,
+                sampler=lambda: self.method._sampler(self.problem, trial, prior),
+                only=None,
+            )
             noise, _ = doors.noise()
             search.step(table, noise)
             value = search.finish(noise).value

@@ -266,9 +266,8 @@ def test_a_kill_after_any_durable_write_draws_nothing_twice_and_pays_once(place,
     place.spoil()
     with monkeypatch.context() as patch:
         written = killed_after(patch, n)
-        with (
-            pytest.raises((Killed, Sealed)) if n < WRITES else nullcontext()
-        ):  # what fails in shredding is told nobody
+        # what fails in shredding is told nobody
+        with pytest.raises((Killed, Sealed)) if n < WRITES else nullcontext():
             place.look("monday")
         assert len(written) == n
     before = _kept(place)
