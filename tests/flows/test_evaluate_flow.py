@@ -135,7 +135,7 @@ def test_the_command_makes_two_tasks_one_spend_and_a_card_that_shows_all_of_it(h
     assert (code, stages) == (0, ["starting", "preparing", "counting", "the"])
     assert max(map(len, out.splitlines())) <= SCREEN_WIDTH
     of_flow = flow_runs("evaluate privately")[0]
-    assert re.fullmatch(r"clinic · 1 · evaluation: AUC -?[\d.]+, ε 1 \(18 left\)", of_flow.name)
+    assert re.fullmatch(r"clinic · 1 · evaluation: AUC -?[\d.]+( \([\d.–-]+\))?, ε 1 \(18 left\)", of_flow.name)
     names = sorted(task.name.rsplit("-", 1)[0] for task in task_runs(of_flow))
     assert names == ["evaluate", "prepare evaluation", "show the release"]
     assert of_flow.state.is_completed()

@@ -212,11 +212,11 @@ def test_a_version_that_cannot_be_read_is_no_reason_to_fail(tables, tmp_path, mo
         raise PackageNotFoundError(name)
 
     named_parts.library_version.cache_clear()
-    monkeypatch.setattr(named_parts, "version", absent)
+    monkeypatch.setattr("importlib.metadata.version", absent)
     released = run_study(StudySpec.from_dict(tables), ledger=PrivacyLedger(f"sqlite:///{tmp_path / 'ledger.db'}"))
     assert released.release.facts["version"] == named_parts.UNINSTALLED_VERSION
     named_parts.library_version.cache_clear()
-    monkeypatch.setattr(named_parts, "version", raising(OSError))
+    monkeypatch.setattr("importlib.metadata.version", raising(OSError))
     ledger = PrivacyLedger(f"sqlite:///{tmp_path / 'other.db'}")
     with pytest.raises(OSError, match="record"):
         run_study(StudySpec.from_dict(tables), ledger=ledger)

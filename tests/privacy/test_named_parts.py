@@ -24,9 +24,8 @@ def declaring(monkeypatch):
 
     def declare(*points):
         made = [EntryPoint(name, value, group) for group, name, value in points]
-        monkeypatch.setattr(
-            named_parts, "distribution", lambda name: {"dpbo": SimpleNamespace(entry_points=made)}[name]
-        )
+        installed = {"dpbo": SimpleNamespace(entry_points=made)}
+        monkeypatch.setattr("importlib.metadata.distribution", installed.__getitem__)
         named_parts.declared.cache_clear()
 
     yield declare
