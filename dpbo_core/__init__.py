@@ -43,42 +43,25 @@ if TYPE_CHECKING:
     from dpbo_core.theorems.event_price import calibrate as calibrate
     from dpbo_core.theorems.event_price import price as price
 
-_HOME = {
-    "AlreadySpent": "errors",
-    "AssumptionNotAccepted": "errors",
-    "Budget": "ledger.outside_spends",
-    "BudgetExceeded": "errors",
-    "BudgetRefused": "errors",
-    "Categorical": "search.search_space",
-    "DpboError": "errors",
-    "EvaluationResult": "report.evaluation",
-    "FinalModel": "study.final_training",
-    "Integer": "search.search_space",
-    "LedgerDamaged": "errors",
-    "NoBudget": "errors",
-    "NoScoresLeft": "errors",
-    "PrivacyBudget": "ledger.accounting.account",
-    "PrivacyLedger": "ledger.ledger",
-    "PrivateSearch": "sklearn_api.private_search",
-    "PrivateSelection": "sklearn_api.private_selection",
-    "Real": "search.search_space",
-    "Release": "privacy.release",
-    "Sealed": "errors",
-    "StudyInvalid": "errors",
-    "StudyResult": "privacy.release",
-    "StudySpec": "study",
-    "WatchSection": "study",
-    "advise_study": "study.resolve",
-    "calibrate": "theorems.event_price",
-    "evaluate_study": "report.evaluation",
-    "open_study": "study.tuning",
-    "plan_evaluation": "report.evaluation",
-    "plan_study": "study.resolve",
-    "price": "theorems.event_price",
-    "read_study": "study.spec",
-    "run_and_evaluate": "report.evaluation",
-    "run_study": "study.tuning",
+_NAMES_OF = {  # by module
+    "errors": "AlreadySpent AssumptionNotAccepted BudgetExceeded BudgetRefused DpboError LedgerDamaged NoBudget "
+    "NoScoresLeft Sealed StudyInvalid",
+    "ledger.accounting.account": "PrivacyBudget",
+    "ledger.ledger": "PrivacyLedger",
+    "ledger.outside_spends": "Budget",
+    "privacy.release": "Release StudyResult",
+    "report.evaluation": "EvaluationResult evaluate_study plan_evaluation run_and_evaluate",
+    "search.search_space": "Categorical Integer Real",
+    "sklearn_api.private_search": "PrivateSearch",
+    "sklearn_api.private_selection": "PrivateSelection",
+    "study": "StudySpec WatchSection",
+    "study.final_training": "FinalModel",
+    "study.resolve": "advise_study plan_study",
+    "study.spec": "read_study",
+    "study.tuning": "open_study run_study",
+    "theorems.event_price": "calibrate price",
 }
+_HOME = dict(sorted((name, module) for module, names in _NAMES_OF.items() for name in names.split()))
 __all__ = list(_HOME)
 
 

@@ -1,23 +1,9 @@
 """Every error a person can meet, and the exit code each ends with.
 
-    DpboError                          1   anything else
-    ├── StudyInvalid                   2   the study file or the data it names
-    ├── BudgetRefused                  3   nothing was drawn, nothing was charged
-    │   ├── BudgetExceeded                 the cap has no room for this plan
-    │   ├── NoBudget                       the dataset has no cap yet
-    │   ├── EvidenceRefuted                the guarantee asked for is known to be false
-    │   ├── PolicyRefused                  the owner's policy: whose file, whose cap, who may open one
-    │   ├── SpendUseless                   its own plan expects nothing of it, and nobody said "anyway"
-    │   ├── StudyChanged                   its name and edition were released with other settings
-    │   ├── AlreadySpent                   a named spend elsewhere was booked before: its work runs once
-    │   ├── NoScoresLeft                   a private objective was asked for more scores than were paid for
-    │   └── NoiseNotPrivate                the noise would come from an injected or seeded source
-    ├── AssumptionNotAccepted          4   a theorem's hypothesis nobody has taken on
-    ├── LedgerDamaged                  1   the history is not what was written
-    ├── CertificateFalse               1   a release's own numbers or its receipt do not support it
-    ├── SpendDeclined                  1   a person answered no; nothing was charged
-    ├── MechanismRefused               1   a draw would have cost more than was planned
-    └── Sealed                         1   a step on sensitive data failed; it says nothing more
+    DpboError                    1   all but these three
+    ├── StudyInvalid             2   the study file or the data it names
+    ├── BudgetRefused            3   nothing was drawn, nothing was charged; its kinds say why
+    └── AssumptionNotAccepted    4   a theorem's hypothesis that nobody has taken on
 
 An error is a short message: what happened, the usual cause, what to do. It never holds a sensitive value.
 """
@@ -25,6 +11,7 @@ An error is a short message: what happened, the usual cause, what to do. It neve
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import partial
 
 HASH_PATTERN = re.compile(  # before a name from a file beside a study; after a function's in memory (no date)
     r"dpbo_beside_study_[0-9a-f]+\.|(?<=[^\W\d])\.(?=\d*[a-f])[0-9a-f]{8}(?![\w.]\w)"
@@ -50,7 +37,7 @@ class DpboError(Exception):
         return printable(without_hash(" ".join(" ".join(parts).split())))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.what, self.cause, self.remedy)
+        return partial(type(self), cause=self.cause, remedy=self.remedy), (self.what,)
 
 
 def suggestion(name: str, valid: Iterable[str]) -> str:
@@ -69,13 +56,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _rebuild(kind: type[DpboError], what: str, cause: str, remedy: str) -> DpboError:
-    """Return an error made again from its class and texts, as unpickling does it."""
-    return kind(what, cause=cause, remedy=remedy)
-
-
 def _sentence(text: str) -> str:
-    """Return the text without spaces at its ends, and with a full stop unless it ends in a mark."""
     text = text.strip()
     return text if text.endswith((".", "?", "!")) else text + "."
 

@@ -20,18 +20,14 @@ here. What identifies the records, for the owner's policy, is the table and not 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Literal, NoReturn
+from typing import Any, BinaryIO, ClassVar, Literal, NamedTuple, NoReturn
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.named_parts import load
-
-if TYPE_CHECKING:
-    from dpbo_core.data.header import Header
-    from dpbo_core.data.table import Table
 
 S3, POSTGRESQL = "s3", "postgresql"
 SCHEMES = (S3, POSTGRESQL)
@@ -58,17 +54,11 @@ ADDRESS_FORMS = (
 
 @dataclass(frozen=True)
 class _StoreLocation:
-    """What lies in an object store.
-
-    Attributes:
-        bucket: its name.
-        key: of the object in it; of a folder what the keys of its objects begin with, up to its last "/".
-        settings: region, endpoint_override (host:port) and scheme (http or https), those that are given.
-    """
+    """What lies in an object store."""
 
     bucket: str
-    key: str
-    settings: tuple[tuple[str, str], ...] = ()
+    key: str  # of the object in it; of a folder what the keys of its objects begin with, up to its last "/"
+    settings: tuple[tuple[str, str], ...] = ()  # region, endpoint_override (host:port) and scheme, if given
 
     @property
     def identity(self) -> str:
@@ -89,19 +79,12 @@ class FolderAddress(_StoreLocation):
 
 @dataclass(frozen=True)
 class Select:
-    """A SELECT query of one table, parsed.
-
-    Attributes:
-        schema: of the table.
-        table: its name.
-        columns: in order; none for all.
-        order: " ORDER BY …", quoted for SQL; "" for none.
-    """
+    """A SELECT query of one table, parsed."""
 
     schema: str
     table: str
-    columns: tuple[str, ...]
-    order: str = ""
+    columns: tuple[str, ...]  # in order; none for all
+    order: str = ""  # " ORDER BY …", quoted for SQL; "" for none
 
     @property
     def table_name(self) -> str:
@@ -128,16 +111,11 @@ class Select:
 
 
 def _quote_name(name: str) -> str:
-    """Return a name quoted for PostgreSQL, whatever characters it holds."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _parse_select(query: str, shown_as: str) -> Select:
-    """Parse a query into its columns, table and order; one of any other shape is refused.
-
-    Raises:
-        StudyInvalid: it is of another shape.
-    """
+    """Parse a query into its columns, table and order; one of any other shape is refused."""
     parts = SELECT_PATTERN.fullmatch(query)
     if parts is not None:
         columns, keys = SQL_NAME_PATTERN.findall(parts["columns"]), ORDER_KEY_PATTERN.findall(parts["keys"] or "")
@@ -157,22 +135,14 @@ def _parse_select(query: str, shown_as: str) -> Select:
 
 
 def _unquoted_name(text: str) -> str:
-    """Return the name that a quoted or unquoted SQL identifier stands for."""
     return text[1:-1].replace('""', '"') if text.startswith('"') else text.lower()
 
 
 @dataclass(frozen=True)
 class QueryAddress:
-    """Rows of one table.
+    """Rows of one table."""
 
-    Attributes:
-        host: of the server; a folder of its socket where it begins with "/".
-        port: of the server.
-        database: its name.
-        select: what is asked.
-    """
-
-    host: str
+    host: str  # of the server; a folder of its socket where it begins with "/"
     port: int
     database: str
     select: Select
@@ -212,20 +182,12 @@ def is_address(text: str) -> bool:
 
 
 def parse_place(folder: str | Path, text: str) -> Place:
-    """Return the place of a study's table: its path, relative to `folder` unless absolute, or its parsed address.
-
-    Raises:
-        StudyInvalid: it is an address that cannot be read.
-    """
+    """Return the place of a study's table: its path, relative to `folder` unless absolute, or parsed address."""
     return parse_address(text) if is_address(text) else Path(folder) / text
 
 
 def parse_address(text: str, *, shown_as: str = "data.validation") -> Address:
-    """Parse a URL into an address; an error repeats nothing of it, since it may hold a password by mistake.
-
-    Raises:
-        StudyInvalid: of another kind, with a user or a password, or with a query that is no SELECT of ours.
-    """
+    """Parse a URL into an address; an error repeats nothing of it, since it may hold a password by mistake."""
     url, separator, query = text.partition(QUERY_PREFIX)
     try:
         parts = urlsplit(url)
@@ -286,7 +248,6 @@ def _parse_object_address(bucket: str, key: str, query: str, shown_as: str) -> O
 
 
 def _refuse_address(shown_as: str, what: str) -> NoReturn:
-    """Raise the error for a URL of a table; `what` says what is wrong with it."""
     raise StudyInvalid(
         f"{shown_as} {what}",
         cause="a table is a file, objects of a store, or rows of one table",
@@ -295,16 +256,12 @@ def _refuse_address(shown_as: str, what: str) -> NoReturn:
 
 
 def list_parts(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, ...]:
-    """Return the Parquet files of a folder, or the objects of a prefix from its store; empty for a single table.
-
-    Raises:
-        StudyInvalid: the store of such a prefix could not be asked.
-    """
+    """Return the Parquet files of a folder, or the objects of a prefix from its store; empty for a single table."""
     if not isinstance(path, FolderAddress):
         return list_parquet_files(path)
-    from dpbo_core.data.fetched import parts_in
+    from dpbo_core.data.fetched import answered, parquet_objects
 
-    return parts_in(path, shown_as=shown_as)
+    return answered(lambda: parquet_objects(path), shown_as)
 
 
 def list_parquet_files(path: Place) -> tuple[Path, ...]:
@@ -317,42 +274,22 @@ def list_parquet_files(path: Place) -> tuple[Path, ...]:
         return ()
 
 
-@dataclass(frozen=True)
-class FileFormat:
-    """One format, by the homes of its readers, "module:function" inside `dpbo_core.data`.
+class FileFormat(NamedTuple):
+    """One format, by the homes of its readers, "module:function" inside `dpbo_core.data`."""
 
-    Attributes:
-        header: its column names and number of records: (contents, mode=, shown_as=).
-        table: its records: (contents, mode=, shown_as=).
-        values: one column of a SENSITIVE file, a value a record, None if it cannot be read: (contents, column,
-            shown_as=).
-    """
-
-    header: str
-    table: str
+    header: str  # gives the column names and the number of records: (contents, mode=, shown_as=)
+    table: str  # gives the records: (contents, mode=, shown_as=)
+    # gives one column of a SENSITIVE file, a value a record, None if unreadable: (contents, column, shown_as=)
     values: str
-
-    def read_header(self, contents: Any, **how: Any) -> "Header":
-        """Return the column names and the number of records, and no record's content."""
-        return _reader(self.header)(contents, **how)  # type: ignore[no-any-return]
-
-    def read_table(self, contents: Any, **how: Any) -> "Table":
-        """Return all records of the file."""
-        return _reader(self.table)(contents, **how)  # type: ignore[no-any-return]
-
-    def read_values(self, contents: Any, column: str, *, shown_as: str) -> Iterable[object]:
-        """Return one column's values, in the order of the records."""
-        return _reader(self.values)(contents, column, shown_as=shown_as)  # type: ignore[no-any-return]
 
 
 FORMATS: Mapping[str, FileFormat] = {
-    ".csv": FileFormat("csv_file:header_in", "csv_file:table_in", "csv_file:csv_values"),
+    ".csv": FileFormat("csv_file:csv_header", "csv_file:table_in", "csv_file:csv_values"),
     ".parquet": FileFormat(
         "parquet_file:parquet_header", "parquet_file:read_parquet", "parquet_file:parquet_values"
     ),
 }
 NEITHER_FORMAT = f"neither {' nor '.join(FORMATS)}"
-ONE_FILE_WORDS = f"one {' or '.join(FORMATS)}"
 
 
 def format_of(name: str | PurePath) -> FileFormat | None:
@@ -360,5 +297,6 @@ def format_of(name: str | PurePath) -> FileFormat | None:
     return FORMATS.get(PurePath(name).suffix.lower())
 
 
-def _reader(home: str) -> Callable[..., Any]:
+def reader(home: str) -> Callable[..., Any]:
+    """Return the function at a home that a format has for it."""
     return load(f"dpbo_core.data.{home}")  # type: ignore[no-any-return]

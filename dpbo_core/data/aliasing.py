@@ -38,7 +38,6 @@ def aliased(public: Iterable[Any], sensitive: Iterable[Any]) -> bool:
 
 
 def _memory_of_table(table: Any) -> Iterator[Memory]:
-    """Yield the memory ranges in which the values of a table (data frame, series or array) lie."""
     arrow = nw.dependencies.get_pyarrow()
     try:
         frame = nw.from_native(table, allow_series=True, eager_only=True, pass_through=True)
@@ -58,7 +57,6 @@ def _memory_of_table(table: Any) -> Iterator[Memory]:
 
 
 def _memory_of_column(column: Any) -> Iterator[Memory]:
-    """Yield the memory ranges in which the values of one column of pandas, polars or Arrow lie."""
     arrow, polars = nw.dependencies.get_pyarrow(), nw.dependencies.get_polars()
     if isinstance(column, np.ndarray):
         yield np.asarray(column)
@@ -117,10 +115,7 @@ def _bits_per_record(kind: Any) -> int:
 
 
 def _arrays_overlap(ours: list[Memory], theirs: list[Memory]) -> bool:
-    """Return whether an array of ours and one of theirs share an element.
-
-    The arrays are visited by their first byte; only those whose byte ranges overlap are compared by element.
-    """
+    """The arrays are visited by their first byte; only those whose byte ranges overlap are compared by element."""
     ends = sorted(
         (*np.lib.array_utils.byte_bounds(array), side, number)
         for side, arrays in enumerate((ours, theirs))

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,81 +29,61 @@ from dpbo_core.data.table import Table, table_of
 from dpbo_core.errors import StudyInvalid, suggestion
 
 TARGET = "target"
-SET_SIZES = (
-    ("breast_cancer", 569),
-    ("digits", 1797),
-    ("iris", 150),
-    ("screening", 40_150),
-    ("two_scanners", 1797),
-    ("wine", 178),
-)
 FADED_INK_SHARE = 0.4
 MARKERS, TELLING, SEED = 80, 12, 9
-PIXEL_BOUNDS = {
-    "digits": (0.0, 16.0),
-    "two_scanners": (0.0, 16.0),
-}  # bounds of every column, where they are documented
 
 
-CELL_MEASUREMENTS = (
+class BundledSet(NamedTuple):
+    """What is known of a set before it is opened."""
+
+    n_records: int
+    n_classes: int
+    columns: tuple[str, ...]  # of features
+    csv: str = ""  # scikit-learn's file; "" where the set is simulated
+    bounds: tuple[float, float] | None = None  # of every column, where they are documented
+
+
+MEASUREMENTS = (
     "radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "concave points",
     "symmetry", "fractal dimension",
 )  # fmt: skip
-CSV_FILES = {
-    "breast_cancer": "breast_cancer.csv",
-    "digits": "digits.csv.gz",
-    "iris": "iris.csv",
-    "two_scanners": "digits.csv.gz",
-    "wine": "wine_data.csv",
-}
+CELL_COLUMNS = tuple(form.format(what) for form in ("mean {}", "{} error", "worst {}") for what in MEASUREMENTS)
 PIXEL_COLUMNS = tuple(f"pixel_{row}_{column}" for row in range(8) for column in range(8))
-FEATURE_COLUMNS = {
-    "breast_cancer": (
-        *(f"mean {what}" for what in CELL_MEASUREMENTS),
-        *(f"{what} error" for what in CELL_MEASUREMENTS),
-        *(f"worst {what}" for what in CELL_MEASUREMENTS),
-    ),
-    "digits": PIXEL_COLUMNS,
-    "two_scanners": PIXEL_COLUMNS,
-    "screening": tuple(f"marker_{j}" for j in range(MARKERS)),
-    "iris": ("sepal length (cm)", "sepal width (cm)", "petal length (cm)", "petal width (cm)"),
-    "wine": (
-        "alcohol", "malic_acid", "ash", "alcalinity_of_ash", "magnesium", "total_phenols", "flavanoids",
-        "nonflavanoid_phenols", "proanthocyanins", "color_intensity", "hue", "od280/od315_of_diluted_wines",
-        "proline",
-    ),
-}  # fmt: skip
+WINE_COLUMNS = (
+    "alcohol", "malic_acid", "ash", "alcalinity_of_ash", "magnesium", "total_phenols", "flavanoids",
+    "nonflavanoid_phenols", "proanthocyanins", "color_intensity", "hue", "od280/od315_of_diluted_wines", "proline",
+)  # fmt: skip
+IRIS_COLUMNS = ("sepal length (cm)", "sepal width (cm)", "petal length (cm)", "petal width (cm)")
+SETS = {
+    "breast_cancer": BundledSet(569, 2, CELL_COLUMNS, "breast_cancer.csv"),
+    "digits": BundledSet(1797, 10, PIXEL_COLUMNS, "digits.csv.gz", (0.0, 16.0)),
+    "iris": BundledSet(150, 3, IRIS_COLUMNS, "iris.csv"),
+    "screening": BundledSet(40_150, 2, tuple(f"marker_{j}" for j in range(MARKERS))),
+    "two_scanners": BundledSet(1797, 10, PIXEL_COLUMNS, "digits.csv.gz", (0.0, 16.0)),
+    "wine": BundledSet(178, 3, WINE_COLUMNS, "wine_data.csv"),
+}
 
 
 def n_records(name: str) -> int:
-    """Return the number of records of the bundled data set `name`; any other name is refused.
-
-    Raises:
-        StudyInvalid: there is no such set; names the nearest.
-    """
-    sizes = dict(SET_SIZES)
-    if name not in sizes:
+    """Return the number of records of the bundled data set `name`; any other name is refused."""
+    if name not in SETS:
         raise StudyInvalid(
-            f"there is no bundled data set {name!r}{suggestion(name, sizes)}",
+            f"there is no bundled data set {name!r}{suggestion(name, SETS)}",
             cause="the name is misspelt, or a file was meant",
-            remedy=f"use one of {', '.join(sizes)}, or give files with training = and validation =",
+            remedy=f"use one of {', '.join(SETS)}, or give files with training = and validation =",
         )
-    return sizes[name]
+    return SETS[name].n_records
 
 
 def public_facts(name: str) -> tuple[tuple[float, ...], Mapping[str, tuple[float, ...]]]:
     """Return the class labels of a bundled data set, and under "*" the bounds of all its columns, if documented."""
     n_records(name)
-    classes = {"breast_cancer": 2, "digits": 10, "iris": 3, "screening": 2, "two_scanners": 10, "wine": 3}[name]
-    return tuple(map(float, range(classes))), {"*": PIXEL_BOUNDS[name]} if name in PIXEL_BOUNDS else {}
+    bounds = SETS[name].bounds
+    return tuple(map(float, range(SETS[name].n_classes))), {} if bounds is None else {"*": bounds}
 
 
 def validation_size(name: str, share: float) -> int:
-    """Return the number m = ⌈n·s⌉ of validation records of a bundled set at share s; refused if a half is empty.
-
-    Raises:
-        StudyInvalid: no such set, or a half would be empty.
-    """
+    """Return the number m = ⌈n·s⌉ of validation records of a bundled set at share s; refused if a half is empty."""
     n = n_records(name)
     size = math.ceil(n * _exact_fraction(share)) if math.isfinite(share) else 0
     if not 0 < size < n:
@@ -115,17 +96,13 @@ def validation_size(name: str, share: float) -> int:
 
 
 def load(name: str, share: float) -> tuple[Table, Table]:
-    """Return a bundled set's training and validation tables; the latter has a fixed `share` of the records.
-
-    Raises:
-        StudyInvalid: as `validation_size`.
-    """
+    """Return a bundled set's training and validation tables; the latter has a fixed `share` of the records."""
     validation_size(name, share)
     values = _values_of(name)
     chosen = _validation_records(len(values), share)
     if name == "two_scanners":
         values[chosen, :-1] *= FADED_INK_SHARE
-    columns = {feature: values[:, j] for j, feature in enumerate((*FEATURE_COLUMNS[name], TARGET))}
+    columns = {feature: values[:, j] for j, feature in enumerate((*SETS[name].columns, TARGET))}
     training, validation = (
         table_of({column: array[half] for column, array in columns.items()}, source=name)
         for half in (~chosen, chosen)
@@ -134,27 +111,21 @@ def load(name: str, share: float) -> tuple[Table, Table]:
 
 
 def _validation_records(n: int, share: float) -> NDArray[np.bool_]:
-    """Return a mask (n,), True for the records that go to the validation half."""
     p, q = _exact_fraction(share).as_integer_ratio()
     steps = [-(-i * p // q) for i in range(n + 1)]  # ⌈i·s⌉
     return np.diff(np.array(steps)) > 0
 
 
 def _exact_fraction(share: float) -> Fraction:
-    """Return the exact fraction of a share's decimal text."""
     return Fraction(repr(float(share)))
 
 
 def _values_of(name: str) -> NDArray[np.float64]:
-    """Return the features and then the class of each record of a bundled data set, (n, d + 1).
-
-    Raises:
-        StudyInvalid: scikit-learn is not installed with its data.
-    """
+    """Return the features and then the class of each record of a bundled data set, (n, d + 1)."""
     if name == "screening":
         return _simulate_screening()
     spec = find_spec("sklearn")
-    place = Path((spec and spec.origin) or "").parent / "datasets" / "data" / CSV_FILES[name]
+    place = Path((spec and spec.origin) or "").parent / "datasets" / "data" / SETS[name].csv
     try:
         return np.loadtxt(place, delimiter=",", skiprows=int(place.suffix == ".csv"))  # the digits have no header
     except OSError:

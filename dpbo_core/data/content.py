@@ -51,9 +51,6 @@ def content_key(value: Any) -> str:
     """Return the key of a value: a text that says its type and its content, the same in every process.
 
     An estimator's is that of its unfitted copy, which is what is trained.
-
-    Raises:
-        StudyInvalid: the value has no content of its own.
     """
     value = unwrap_numpy(value)
     if type(value) in PLAIN_TYPES or value is None:
@@ -62,11 +59,7 @@ def content_key(value: Any) -> str:
 
 
 def copy_value(value: Any) -> Any:
-    """Return a copy of a value by scikit-learn's own rule, so that no training changes what was given.
-
-    Raises:
-        StudyInvalid: it cannot be copied.
-    """
+    """Return a copy of a value by scikit-learn's own rule, so that no training changes what was given."""
     from sklearn.base import clone
 
     if type(value) is dict:
@@ -89,9 +82,6 @@ def content_digest(value: Any) -> tuple[str, bool]:
 
     A pickle does not if it has the user's own functions or classes, of which it has only the names, or a frozenset,
     whose order differs between processes.
-
-    Raises:
-        StudyInvalid: the value has no content of its own.
     """
     walk, reason = _ContentWalk(), ""
     try:
@@ -142,7 +132,6 @@ def shown(value: Any) -> str:
 
 
 def _value_text(value: Any, depth: int) -> str:
-    """Return the text of a value, whose parts below a depth of three are left out."""
     value = unwrap_numpy(value)
     if type(value) in PLAIN_TYPES or value is None:
         return repr(value)
@@ -187,14 +176,10 @@ def _changed_parameters(estimator: Any, depth: int) -> str:
 
 
 class _ContentWalk:
-    """One walk through a value, which makes each part's digest from its type and the digests of its own parts.
-
-    Attributes:
-        pickled: whether a pickle would identify all that was visited so far (`content_digest`).
-    """
+    """One walk through a value, which makes each part's digest from its type and the digests of its own parts."""
 
     def __init__(self) -> None:
-        self.pickled = True
+        self.pickled = True  # whether a pickle would identify all that was visited so far (`content_digest`)
         self._above: list[int] = []  # the objects that the walk is inside of
         self._done: dict[int, tuple[Any, str]] = {}  # by id, with the object, so that no other gets its id
 
@@ -216,7 +201,6 @@ class _ContentWalk:
         return digest
 
     def _of(self, value: Any) -> str:
-        """Return the digest of a value that has parts."""
         if isinstance(value, (Iterator, GENERATOR_TYPES)):
             raise no_content_error(f"a {type(value).__name__}", "it changes when it is used")
         if type(value) in (list, tuple):
@@ -225,7 +209,8 @@ class _ContentWalk:
             self.pickled = self.pickled and type(value) is set
             return _digest_texts(type(value).__name__, *sorted(map(self.digest, value)))
         if type(value) is dict:
-            return _digest_texts("dict", *self._pairs(value.items()))
+            pairs = (_digest_texts("item", self.digest(name), self.digest(item)) for name, item in value.items())
+            return _digest_texts("dict", *sorted(pairs))
         if type(value) is np.ndarray:
             return self._array(value)
         if isinstance(value, type):
@@ -238,19 +223,13 @@ class _ContentWalk:
             return self._frame(value)
         return self._reduced(value)
 
-    def _pairs(self, items: Any) -> list[str]:
-        """Return the digests of a dict's items, sorted."""
-        return sorted(_digest_texts("item", self.digest(name), self.digest(item)) for name, item in items)
-
     def _array(self, array: Any) -> str:
-        """Return the digest of an array: its type, its shape and its numbers."""
         kind = ("array", str(array.dtype), str(array.dtype.descr), str(array.shape))
         if array.dtype.hasobject:
             return _digest_texts(*kind, *map(self.digest, array.ravel().tolist()))
         return _digest_texts(*kind, hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest())
 
     def _frame(self, frame: Any) -> str:
-        """Return the digest of a pandas frame, series or index, from its labels, types and cells."""
         columns = [frame[name] for name in frame.columns] if hasattr(frame, "columns") else []
         names = [list(getattr(frame, "columns", ())), getattr(frame, "name", None)]
         index = frame.index.tolist() if hasattr(frame, "index") else None
@@ -258,7 +237,6 @@ class _ContentWalk:
         return _digest_texts(type(frame).__name__, self.digest([names, index, cells]))
 
     def _class(self, kind: type) -> str:
-        """Return the digest of a class: its name, and its code where it is the user's own."""
         name = f"{kind.__module__}.{kind.__qualname__}"
         if _is_installed(kind.__module__):
             return _digest_texts("class", name)
@@ -282,7 +260,6 @@ class _ContentWalk:
             return _digest_texts("some", type(value).__name__)
 
     def _function(self, function: FunctionType) -> str:
-        """Return the digest of a function: its name, and a user's function's code; a local one is refused."""
         name = f"{function.__module__}.{function.__qualname__}"
         if not all(part.isidentifier() for part in name.split(".")):
             raise no_content_error(f"the function {function.__qualname__}", "it is a lambda or a local function")
@@ -360,7 +337,6 @@ def _is_named(item: Any) -> bool:
 
 
 def _names_in(code: CodeType) -> set[str]:
-    """Return the names that a function's code looks up, nested functions included."""
     return set(code.co_names).union(*(_names_in(item) for item in code.co_consts if isinstance(item, CodeType)))
 
 

@@ -65,11 +65,7 @@ def detect_separator(header: bytes) -> str:
 
 
 def csv_names(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> tuple[str, tuple[str, ...]]:
-    """Read a CSV file's header line: the separator and the columns' names; raises if it is not one.
-
-    Raises:
-        StudyInvalid: it is no CSV header.
-    """
+    """Read a CSV file's header line: the separator and the columns' names; raises if it is not one."""
     line = file.readline().removeprefix(_BOM)
     separator = detect_separator(line)
     fields = split_csv_line(line, separator)
@@ -99,24 +95,15 @@ def _refuse_first_line(line: bytes, fields: list[str] | None, *, shown_as: str) 
         raise StudyInvalid(f"the first line of {shown_as} {what}", cause="the program that wrote it", remedy=remedy)
 
 
-def csv_header(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> Header:
-    """Return a CSV header's column names and the number of lines after it, none parsed; raises if it is not one.
-
-    Raises:
-        StudyInvalid: the first line is no CSV header.
-    """
-    _, names = csv_names(file, mode=mode, shown_as=shown_as)
-    count, last = 0, b"\n"
-    while block := file.read(_BYTES_PER_READ):
-        count += block.count(b"\n")
-        last = block[-1:]
-    return Header(names, count + (last != b"\n"))
-
-
-def header_in(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Header:
-    """Return the header of a CSV file, by `csv_header`."""
+def csv_header(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Header:
+    """Return a CSV header's column names and the number of lines after it, none parsed; raises if it is not one."""
     with contents.open("rb") as file:
-        return csv_header(file, mode=mode, shown_as=shown_as)
+        _, names = csv_names(file, mode=mode, shown_as=shown_as)
+        count, last = 0, b"\n"
+        while block := file.read(_BYTES_PER_READ):
+            count += block.count(b"\n")
+            last = block[-1:]
+    return Header(names, count + (last != b"\n"))
 
 
 def table_in(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Table:
@@ -135,14 +122,7 @@ def csv_values(contents: FileContents, column: str, *, shown_as: str) -> Iterabl
 def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str, only: Sequence[str] | None = None) -> Table:
     """Return all records of a CSV file as a table, one a line after the header; a broken one raises only if PUBLIC.
 
-    Args:
-        file: read from its first byte on.
-        mode: of a sensitive file nothing but the header can raise; of a public one a broken record does.
-        shown_as: what messages call the file.
-        only: the columns to read, which it has; all where None.
-
-    Raises:
-        StudyInvalid: the first line is no CSV header; or the file is public and a line is broken.
+    Of a sensitive file nothing but the header can raise. `only` names the columns to read, which it has.
     """
     file.seek(0)
     separator, header = csv_names(file, mode=mode, shown_as=shown_as)

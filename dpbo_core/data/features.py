@@ -23,7 +23,7 @@ double whichever records stand beside it.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,21 +47,14 @@ MAX_CATEGORIES = 50
 
 @dataclass(frozen=True)
 class Number:
-    """A numeric column; the feature is (x − mean)/deviation, or 0 if the training column is constant.
-
-    Attributes:
-        name: the column's.
-        mean: μ.
-        deviation: σ.
-        stand_in: replaces a value that is no finite number; None if the record then cannot be used ("broken").
-        truth: whether the training table has only true and false in this column.
-    """
+    """A numeric column; the feature is (x − mean)/deviation, or 0 if the training column is constant."""
 
     name: str
-    mean: float
-    deviation: float
+    mean: float  # μ
+    deviation: float  # σ
+    # replaces a value that is no finite number; None if the record then cannot be used ("broken")
     stand_in: float | None = None
-    truth: bool = False
+    truth: bool = False  # whether the training table has only true and false in this column
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -114,14 +107,7 @@ Missing = Literal["refuse", "mean"]
 def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing = "refuse") -> Feature:
     """Return the feature that a PUBLIC column makes; over 50 texts, infinity and, by `missing`, gaps are refused.
 
-    Args:
-        name: the column.
-        table: the training records.
-        standardize: whether a number is centred and scaled.
-        missing: "refuse" gaps, or put the training "mean" in their place; a text that is missing is no category.
-
-    Raises:
-        StudyInvalid: a value is missing (and refused) or infinite, or a text column has more than 50 categories.
+    With `missing` "mean" the training mean stands in a gap's place; a text that is missing is no category.
     """
     column = table.columns[name]
     if missing == "refuse" or np.isinf(numbers(column)).any() or not present_mask(column).any():
@@ -149,11 +135,7 @@ def fit_feature(name: str, table: Table, *, standardize: bool, missing: Missing 
 
 
 def class_labels(target: str, table: Table) -> tuple[Value, ...]:
-    """Return the classes in the PUBLIC table's `target`, sorted; refused if there is one, or a label is missing.
-
-    Raises:
-        StudyInvalid: a label is missing or infinite, or all are the same.
-    """
+    """Return the classes in the PUBLIC table's `target`, sorted; refused if there is one, or a label is missing."""
     _refuse_missing(target, table)
     classes = sorted_values(table.columns[target])
     if len(classes) < 2:
@@ -166,11 +148,7 @@ def class_labels(target: str, table: Table) -> tuple[Value, ...]:
 
 
 def check_targets(target: str, table: Table) -> None:
-    """Refuse a PUBLIC regression target that is not a finite number in every training record.
-
-    Raises:
-        StudyInvalid: a text, a gap or an infinite value.
-    """
+    """Refuse a PUBLIC regression target that is not a finite number in every training record."""
     _refuse_missing(target, table)
     if is_text(table.columns[target]):
         raise StudyInvalid(
@@ -209,7 +187,6 @@ def _refuse_missing(name: str, table: Table) -> None:
 
 
 def _mean_and_deviation(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the mean and standard deviation of values, without overflow."""
     if values.min() == values.max():
         return float(values[0]), 0.0
     # A power of two as the unit changes no digit, and neither sums nor squares can overflow.
@@ -222,6 +199,7 @@ def _mean_and_deviation(values: NDArray[np.float64]) -> tuple[float, float]:
 
 Records = slice | NDArray[np.intp]
 Fill = Callable[[Records, NDArray[np.float64]], Iterator[slice]]
+Scaling = tuple[NDArray[np.float64], NDArray[np.float64]]  # center and positive scale of every feature, (d,) each
 
 _MAX_EXACT_SQUARE = 2.0**900  # a squared norm up to which doubles themselves serve
 _MAX_EXACT_RADIUS = 2.0**400  # nor is a radius this large, or its inverse
@@ -268,18 +246,6 @@ def clipped(
     return np.asarray(mantissas * factor, dtype=np.float64)
 
 
-class Scaling(NamedTuple):
-    """What features are standardised by: (x − center)/scale.
-
-    Attributes:
-        center: (d,).
-        scale: (d,), positive.
-    """
-
-    center: NDArray[np.float64]
-    scale: NDArray[np.float64]
-
-
 def clipped_rows(
     fill: Fill,
     broken: NDArray[np.bool_],
@@ -299,13 +265,8 @@ def clipped_rows(
     table is computed in this way, needed or not, so that the running time tells nothing of up to that many such
     records.
 
-    Args:
-        fill: writes raw features of some records, (d, r), and yields the features that it has just written.
-        broken: (m,) records without a meaning, true once `fill` has seen them.
-        scaling: center and scale of every feature.
-        out: where to.
-        radius: R.
-        bound: B.
+    `fill` writes raw features of some records, (d, r), and yields the features that it has just written; it marks
+    records in `broken` (m,).
     """
     m, d = out.shape
     center, scale = scaling

@@ -12,21 +12,22 @@ import logging
 import os
 import struct
 from collections.abc import Callable, Collection
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, TypeVar
 
 import numpy as np
 
 from dpbo_core.data.addresses import POSTGRESQL, FolderAddress, ObjectAddress, Place, QueryAddress, RowGroup
-from dpbo_core.data.checked_file import CheckedFile
 from dpbo_core.data.header import SENSITIVE_FILE, Header, column_names
 from dpbo_core.data.table import Table
 from dpbo_core.data.values import value_column, written_column
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.privacy.sensitive import attempted
 
+T = TypeVar("T")
 FIRST_ANSWER_TIMEOUT_S = 10.0  # for a first answer
 FOOTER_REQUEST_BYTES = 2**16  # bytes that are requested first: most footers are shorter
 END, MAGIC = 8, b"PAR1"  # of a Parquet file: the length of its footer, and the sign
@@ -38,6 +39,33 @@ FROM pg_catalog.pg_control_system() AS s, pg_catalog.pg_database AS d,
 WHERE d.datname = pg_catalog.current_database() AND c.oid = %s::pg_catalog.regclass"""
 DRIVER_LOGGER = "psycopg"  # its logger repeats what the server said
 AUTH_METHODS = "!password,!md5"  # libpq's require_auth: whatever hides a password
+
+
+@dataclass(frozen=True)
+class CheckedFile:
+    """A file that is opened only if it is one that somebody was asked about, whatever lies under its name since."""
+
+    path: Path
+    inodes: frozenset[str]  # "device:inode:" of each file that may be opened
+    shown_as: str  # the path as the study has it
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of its name."""
+        return self.path.suffix
+
+    def open(self, mode: Literal["rb"] = "rb") -> BinaryIO:
+        """Return the open file, compared by its own descriptor, so that no name can be changed in between."""
+        file = self.path.open(mode)
+        status = os.fstat(file.fileno())
+        if f"{status.st_dev}:{status.st_ino}:" not in self.inodes:
+            file.close()
+            raise StudyInvalid(
+                f"{self.shown_as} is not the file that the owner's policy was asked about",
+                cause="another file was put in its place while the study began",
+                remedy="run the study again, when nobody writes the file",
+            )
+        return file
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,11 +89,7 @@ class QueryRows:
     n_records: int
 
     def table(self, *, shown_as: str, texts: Collection[str] = ()) -> Table:
-        """Return the rows as a table, `texts` its columns of texts; no record is marked as unusable.
-
-        Raises:
-            StudyInvalid: a column has no usable name.
-        """
+        """Return the rows as a table, `texts` its columns of texts; no record is marked as unusable."""
         names = column_names(self.names, mode=SENSITIVE_FILE, shown_as=shown_as)
         columns = {
             name: (written_column if name in texts else value_column)(cells)
@@ -83,11 +107,7 @@ Contents = Path | RowGroup | StoredObject | QueryRows
 
 
 def fetched(place: Place | RowGroup, *, shown_as: str) -> Contents:
-    """Download the table at an address, ready to be read; a path is returned as it is, a folder of objects refused.
-
-    Raises:
-        StudyInvalid: it could not be fetched; why is not said.
-    """
+    """Download the table at an address, ready to be read; a path is returned, a folder of objects refused."""
     match place:
         case Path() | RowGroup():
             return place
@@ -101,55 +121,25 @@ def fetched(place: Place | RowGroup, *, shown_as: str) -> Contents:
             )
         case QueryAddress():
             _require_driver()
-            rows = attempted(lambda: _fetch_rows(place), None)
-            if rows is None:
-                raise unreachable_error(shown_as)
-            return rows
+            return answered(lambda: _fetch_rows(place), shown_as)
 
 
 def object_header(place: ObjectAddress, *, shown_as: str) -> StoredObject:
-    """Download the part of an object that has its column names and size: of Parquet the footer, else all.
-
-    Raises:
-        StudyInvalid: as `fetched`.
-    """
+    """Download the part of an object that has its column names and size: of Parquet the footer, else all."""
     return _download_object(
         place, download_footer if place.key.lower().endswith(PARQUET_SUFFIX) else download, shown_as
     )
 
 
-def parts_in(folder: FolderAddress, *, shown_as: str) -> tuple[ObjectAddress, ...]:
-    """Ask the store for a folder's Parquet objects, sorted by name: none if there is no such folder; a failure
-    raises an error that says no cause.
-
-    Raises:
-        StudyInvalid: the store could not be asked.
-    """
-    objects = attempted(lambda: parquet_objects(folder), None)
-    if objects is None:
-        raise unreachable_error(shown_as)
-    return objects
-
-
 def _download_object(place: ObjectAddress, read: Callable[[ObjectAddress], bytes], shown_as: str) -> StoredObject:
-    """Return the bytes of an object that `read` downloads, as a file; the error of a failure states no cause."""
-    content = attempted(lambda: read(place), None)
-    if content is None:
-        raise unreachable_error(shown_as)
+    content = answered(lambda: read(place), shown_as)
     return StoredObject(content, PurePosixPath(place.key).suffix.lower())
 
 
 def query_header(place: QueryAddress, *, shown_as: str) -> Header:
-    """Ask the database for a query's column names and number of rows, and no value; another encoding is refused.
-
-    Raises:
-        StudyInvalid: the database could not be asked, keeps another encoding, or a column has no usable name.
-    """
+    """Ask the database for a query's column names and number of rows, and no value; another encoding is refused."""
     _require_driver()
-    header = attempted(lambda: _names_encoding_and_count(place), None)
-    if header is None:
-        raise unreachable_error(shown_as)
-    names, encoding, n_records = header
+    names, encoding, n_records = answered(lambda: _names_encoding_and_count(place), shown_as)
     if encoding not in ACCEPTED_ENCODINGS:
         raise StudyInvalid(
             f"the database of {shown_as} does not keep its texts in UTF-8",
@@ -164,14 +154,9 @@ def server_marks(place: QueryAddress, *, shown_as: str) -> frozenset[str]:
 
     One has the table's name, which stays if the table is created again each night. The other has its number, which
     stays if it is renamed. Both begin with the server's system identifier and the database's number.
-
-    Raises:
-        StudyInvalid: the database could not be asked, or the server does not tell its system identifier.
     """
     _require_driver()
-    marks = attempted(lambda: _query_marks(place), None)
-    if marks is None:
-        raise unreachable_error(shown_as)
+    marks = answered(lambda: _query_marks(place), shown_as)
     if not marks:
         raise StudyInvalid(
             f"the server of {shown_as} does not say which server it is",
@@ -182,9 +167,12 @@ def server_marks(place: QueryAddress, *, shown_as: str) -> frozenset[str]:
     return marks
 
 
-def unreachable_error(shown_as: str) -> StudyInvalid:
-    """Return the one error for whatever fails while a sensitive table is fetched: it tells no cause."""
-    return StudyInvalid(
+def answered(ask: Callable[[], T], shown_as: str) -> T:
+    """Return what a database or a store answers; the one error for whatever fails on the way tells no cause."""
+    answer = attempted(ask, None)
+    if answer is not None:
+        return answer
+    raise StudyInvalid(
         f"{shown_as} could not be fetched",
         cause="no server there, no such object, table or column, no right to read it, or a server that wants a "
         "password in clear; what the server said is "
@@ -194,19 +182,15 @@ def unreachable_error(shown_as: str) -> StudyInvalid:
 
 
 def _require_driver() -> None:
-    """Refuse a study of a PostgreSQL table where its driver is not installed."""
-    try:
+    with suppress(ImportError):
         import psycopg  # noqa: F401
-    except ImportError:
-        missing = True
-    else:
-        missing = False
-    if missing:
-        raise StudyInvalid(
-            "the driver for PostgreSQL is not installed",
-            cause="it is an extra of its own",
-            remedy="pip install 'dpbo[postgres]'",
-        )
+
+        return
+    raise StudyInvalid(
+        "the driver for PostgreSQL is not installed",
+        cause="it is an extra of its own",
+        remedy="pip install 'dpbo[postgres]'",
+    )
 
 
 def _connect(place: QueryAddress) -> Any:
@@ -238,39 +222,28 @@ def _column_names(connection: Any, place: QueryAddress) -> tuple[str, ...]:
 
 
 def _names_encoding_and_count(place: QueryAddress) -> tuple[tuple[str, ...], bytes, int]:
-    """Connect, and ask for a query's column names, the server's encoding and the number of rows."""
-    connection = _connect(place)
-    try:
+    with closing(_connect(place)) as connection:
         encoding = connection.pgconn.parameter_status(b"server_encoding") or b""
         (n_records,) = connection.execute(place.select.count().encode()).fetchone()
         return _column_names(connection, place), encoding, int(n_records)
-    finally:
-        connection.close()
 
 
 def _query_marks(place: QueryAddress) -> frozenset[str]:
     """Connect, and ask for the marks of a query's table; empty if the server does not tell its identifier."""
-    connection = _connect(place)
-    try:
+    with closing(_connect(place)) as connection:
         row = attempted(lambda: connection.execute(IDENTITY_QUERY, (place.select.table_name,)).fetchone(), None)
         if row is None:
             return frozenset()
         server, database, number, name = (bytes(part).decode(errors="replace") for part in row)
         return frozenset(f"{POSTGRESQL}:{server}:{database}:{part}" for part in (number, name))
-    finally:
-        connection.close()
 
 
 def _fetch_rows(place: QueryAddress) -> QueryRows:
-    """Connect, and fetch all rows of a query, as texts by column."""
-    connection = _connect(place)
-    try:
+    with closing(_connect(place)) as connection:
         names = _column_names(connection, place)
         rows = connection.execute(place.select.texts(names).encode()).fetchall()
         columns = tuple(zip(*rows, strict=True)) if rows else tuple(() for _ in names)
         return QueryRows(names, columns, len(rows))
-    finally:
-        connection.close()
 
 
 ObjectState = tuple[int, int]  # when it was written, in nanoseconds, and its length
@@ -308,25 +281,15 @@ def parquet_objects(folder: FolderAddress) -> tuple[ObjectAddress, ...]:
 
 
 def object_state(place: ObjectAddress) -> ObjectState:
-    """Return when an object was last written, in nanoseconds, and its length; a missing one raises OSError.
-
-    Raises:
-        OSError: there is no such object.
-    """
-    (info,) = _store(place.settings).get_file_info([_store_path(place)])
+    """Return when an object was last written, in nanoseconds, and its length; a missing one raises OSError."""
+    (info,) = _store(place.settings).get_file_info([f"{place.bucket}/{place.key}"])
     if info.mtime_ns is None or info.size is None:
         raise FileNotFoundError
     return int(info.mtime_ns), int(info.size)
 
 
 def _open_object(place: ObjectAddress) -> Any:
-    """Return an open file that reads an object from its store."""
-    return _store(place.settings).open_input_file(_store_path(place))
-
-
-def _store_path(place: ObjectAddress) -> str:
-    """Return the path of an object, bucket and key, as its store's file system takes it."""
-    return f"{place.bucket}/{place.key}"
+    return _store(place.settings).open_input_file(f"{place.bucket}/{place.key}")
 
 
 def _store(settings: tuple[tuple[str, str], ...]) -> Any:
@@ -336,7 +299,6 @@ def _store(settings: tuple[tuple[str, str], ...]) -> Any:
 
 @lru_cache(maxsize=4)
 def _make_store(settings: tuple[tuple[str, str], ...], *_: Any) -> Any:
-    """Return a new S3 file system with these settings, which keeps its connections; nothing is asked yet."""
     from pyarrow import fs
 
     return fs.S3FileSystem(

@@ -4,9 +4,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from dpbo_core.data.addresses import FORMATS, NEITHER_FORMAT, ObjectAddress, Place, QueryAddress, RowGroup
-from dpbo_core.data.checked_file import CheckedFile
-from dpbo_core.data.fetched import Contents, QueryRows, StoredObject, fetched, object_header, query_header
+from dpbo_core.data.addresses import FORMATS, NEITHER_FORMAT, ObjectAddress, Place, QueryAddress, RowGroup, reader
+from dpbo_core.data.fetched import (
+    CheckedFile,
+    Contents,
+    FileContents,
+    QueryRows,
+    fetched,
+    object_header,
+    query_header,
+)
 from dpbo_core.data.header import Header, ReadMode, missing_file_error
 from dpbo_core.data.table import Table, of_one_type
 from dpbo_core.errors import StudyInvalid
@@ -20,13 +27,7 @@ def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) 
     """Read, or ask of an address, the column names and the number of records of a table, and no record's content;
     for a sensitive table core dumps of this process are disabled first.
 
-    Args:
-        path: where the file is, or its address; of a query no row is requested.
-        mode: of a public or a sensitive file.
-        shown_as: the path as the study has it.
-
-    Raises:
-        StudyInvalid: missing, unreadable, of another format, or without a usable header.
+    Of a query no row is requested. `shown_as` is the path as the study has it.
     """
     if mode.sensitive:
         disable_core_dumps()
@@ -41,7 +42,8 @@ def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) 
         raise TypeError("a query has a header of its own")
     with _translated_read_errors(contents, shown_as):
         name = shown_as if mode.sensitive else Path(shown_as).name
-        return FORMATS[contents.suffix.lower()].read_header(contents, mode=mode, shown_as=name)
+        read = reader(FORMATS[contents.suffix.lower()].header)
+        return read(contents, mode=mode, shown_as=name)  # type: ignore[no-any-return]
 
 
 def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
@@ -53,9 +55,6 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
         mode: of a sensitive file the table holds as many records as `read_header` says, whatever the bytes, and
             nothing but the header can raise; of a public one a record that cannot be read raises, by its line.
         shown_as: the path as the study has it; messages about a public file's content use its last part only.
-
-    Raises:
-        StudyInvalid: as `read_header`; or the file is public and a record cannot be read.
     """
     if mode.sensitive:
         disable_core_dumps()
@@ -66,8 +65,8 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
     contents = CheckedFile(path, mode.inodes, shown_as) if checked else path  # type: ignore[arg-type]
     with _translated_read_errors(contents, shown_as):
         name = shown_as if mode.sensitive else Path(shown_as).name
-        reader = FORMATS[contents.suffix.lower()]
-        return of_one_type(lambda rules: reader.read_table(contents, mode=rules, shown_as=name), mode)
+        read = reader(FORMATS[contents.suffix.lower()].table)
+        return of_one_type(lambda rules: read(contents, mode=rules, shown_as=name), mode)
 
 
 def read_blocks(path: Contents, *, mode: ReadMode, shown_as: str, rows_multiple: int) -> Iterator[Table]:
@@ -81,10 +80,8 @@ def read_blocks(path: Contents, *, mode: ReadMode, shown_as: str, rows_multiple:
 
 
 @contextmanager
-def _translated_read_errors(path: Path | CheckedFile | RowGroup | StoredObject, shown_as: str) -> Iterator[None]:
-    """Context in which a file of another format, a missing one or one that cannot be read raises an error without
-    its content; `shown_as` names it.
-    """
+def _translated_read_errors(path: FileContents, shown_as: str) -> Iterator[None]:
+    """Context in which a file of another format, a missing or an unreadable one raises without its content."""
     if path.suffix.lower() not in FORMATS:
         raise StudyInvalid(
             f"{shown_as} is {NEITHER_FORMAT}",

@@ -8,7 +8,6 @@ of each.
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -22,19 +21,12 @@ from dpbo_core.errors import StudyInvalid
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Frame:
-    """Features and target as they were passed. Only their shape and column names have been examined, and no value.
+    """Features and target as they were passed. Only their shape and column names were examined, and no value."""
 
-    Attributes:
-        names: of the feature columns, in order.
-        n_records: of the table.
-        native: the table itself, or its narwhals frame.
-        target: its target, one value a record; None for a table to be predicted.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the feature columns, in order
     n_records: int
-    native: Any
-    target: Any
+    native: Any  # the table itself, or its narwhals frame
+    target: Any  # one value a record; None for a table to be predicted
 
     def values(self, name: str) -> Sequence[object] | Column:
         """Return one feature column's values as Python or NumPy has them."""
@@ -70,9 +62,7 @@ class Frame:
         return table_of(columns, source=source, texts=texts)
 
     def table_with_cells(self, *, target_name: str, source: str, texts: Collection[str] | None = ()) -> Table:
-        """Return the records as by `table`, which for a data frame also has the values as they were passed; nothing
-        that a record holds raises.
-        """
+        """Return the records as by `table`, with a data frame's values as they were passed beside them."""
         table = self.table(target_name=target_name, source=source, texts=texts)
         if not self.named:
             return table
@@ -80,34 +70,20 @@ class Frame:
         return replace(table, cells={name: series_cells(self.native.get_column(own)) for name, own in own_names})
 
     def check_target(self, *, shown_as: str) -> None:
-        """Refuse a target of more than one column, by its shape alone.
-
-        Raises:
-            StudyInvalid: it is several.
-        """
+        """Refuse a target of more than one column, by its shape alone."""
         _check_one_target(self.target, shown_as)
 
 
-class Count(Enum):
-    """Whether the number of a table's records is public."""
-
-    PUBLIC = "public"
-    PRIVATE = "private"
-
-
-def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: Count = Count.PUBLIC) -> Frame:
+def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, private_count: bool = False) -> Frame:
     """Return X and y as one frame, checked by shape, names and number of records alone, and not by any value.
 
     Args:
         X: a data frame, an Arrow table, or an array (n, d); the columns of an array get the names x0, x1, …
         y: (n,) of anything, or None.
-        shown_as: what messages call it, "X_validation" say.
+        shown_as: what messages call it.
         width: for a SENSITIVE array of rows, its public number of columns: a row of another length is no record.
-        count: whether the number of records is public. If it is private, a table may be empty, and then its columns
-            may be missing too, and no message has the number.
-
-    Raises:
-        StudyInvalid: it is no such table, or y has another number of records.
+        private_count: whether the number of records is private. Then a table may be empty, and its columns be
+            missing too, and no message has the number.
     """
     try:
         native = nw.from_native(X, eager_only=True, pass_through=True)
@@ -118,12 +94,12 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: 
     if isinstance(native, nw.DataFrame):
         names, n_records = tuple(str(name) for name in native.columns), len(native)
     else:
-        native = _array(X, shown_as, width, count)
+        native = _array(X, shown_as, width, private_count=private_count)
         d = (width or 0) if native.ndim == 1 else native.shape[1]
         names, n_records = tuple(f"x{j}" for j in range(d)), len(native)
     if len(set(names)) < len(names) or not all(names):
         raise _repeated_names_error(shown_as)
-    if (not names or not n_records) and (count is Count.PUBLIC or n_records):
+    if (not names or not n_records) and (not private_count or n_records):
         raise StudyInvalid(
             f"{shown_as}: Found array with 0 {'sample(s)' if names else 'feature(s)'} "
             f"(shape=({n_records}, {len(names)})) while a minimum of 1 is required",
@@ -132,16 +108,15 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, count: 
     target = None if y is None else _target(y, shown_as)
     if target is not None and len(target) != n_records:
         raise StudyInvalid(
-            f"{shown_as} has {n_records} records and its target {len(target)}"
-            if count is Count.PUBLIC
-            else f"{shown_as} and its target have different numbers of records",
+            f"{shown_as} and its target have different numbers of records"
+            if private_count
+            else f"{shown_as} has {n_records} records and its target {len(target)}",
             remedy="give one target for each record",
         )
     return Frame(names, n_records, native, target)
 
 
 def _repeated_names_error(shown_as: str) -> StudyInvalid:
-    """Return the error for a table of which two columns share a name, or one has none."""
     return StudyInvalid(
         f"two columns of {shown_as} share one name, or one has none",
         cause="a join kept both",
@@ -149,7 +124,7 @@ def _repeated_names_error(shown_as: str) -> StudyInvalid:
     )
 
 
-def _array(X: Any, shown_as: str, width: int | None, count: Count) -> Any:
+def _array(X: Any, shown_as: str, width: int | None, *, private_count: bool) -> Any:
     """Return X as an array (m, d), masked or not, or a SENSITIVE one with uneven rows as an array (m,) of rows."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise StudyInvalid(
@@ -163,7 +138,7 @@ def _array(X: Any, shown_as: str, width: int | None, count: Count) -> Any:
             remedy=f"pass numpy.array({shown_as}), or a data frame of pandas or polars",
         )
     array = np.ma.asarray(X) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
-    if count is Count.PRIVATE and array.ndim == 1 and not array.size:  # what NumPy makes of a list without a row
+    if private_count and array.ndim == 1 and not array.size:  # what NumPy makes of a list without a row
         return np.empty((0, width or 0), dtype=object)
     if width is not None and is_ragged(array):  # not refused: one SENSITIVE record of another length makes it so
         return array
@@ -182,11 +157,7 @@ def is_ragged(X: Any) -> bool:
 
 
 def _target(y: Any, shown_as: str) -> Any:
-    """Return y as a narwhals series or frame, an array, or a list; no value of it is examined.
-
-    Raises:
-        StudyInvalid: it is no column at all.
-    """
+    """Return y as a narwhals series or frame, an array, or a list; no value of it is examined."""
     try:
         native = nw.from_native(_in_series(y), allow_series=True, eager_only=True, pass_through=True)
     except Exception:  # noqa: BLE001  a frame with a name twice, or one that must be collected first
@@ -221,11 +192,7 @@ def _check_one_target(target: Any, shown_as: str, width: int | None = None) -> N
 
 
 def target_values(y: Any, *, shown_as: str, public: Iterable[int]) -> list[object]:
-    """Return the values (m,) of a target, each by itself; it is refused by its shape and its `public` rows alone.
-
-    Raises:
-        StudyInvalid: it is no column, or several.
-    """
+    """Return the values (m,) of a target, each by itself; refused by its shape and its `public` rows alone."""
     target = _target(y, shown_as)
     _check_one_target(target, shown_as)
     values = list(_target_values(target))
@@ -238,7 +205,6 @@ def target_values(y: Any, *, shown_as: str, public: Iterable[int]) -> list[objec
 
 
 def _target_values(target: Any) -> Sequence[object] | Column:
-    """Return the values of a target, (m,), read from a list, an array or a series."""
     if isinstance(target, list):
         return target
     if isinstance(target, np.ndarray):

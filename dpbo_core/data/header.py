@@ -17,37 +17,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReadMode:
-    """The rules of one reading.
+    """The rules of one reading."""
 
-    Attributes:
-        sensitive: MATH §1 (Totality). A record or a column that cannot be read is a broken one and raises nothing;
-            no message repeats what the header or the path hold, for a header line that is missing makes the first
-            RECORD the header; a crash of this process leaves no memory in a file from now on; decimals in byte
-            arrays of any length are refused, since ONE of them can fail all records of its group.
-        keeps_cells: whether raw cells are kept beside the values, for an estimator that takes the file's columns.
-        texts: the columns that hold texts, by public facts, whose values are read as they were written. A PUBLIC
-            file's other columns get their type from their values; a sensitive one's values are read one by one.
-        inodes: "device:inode:" of each file that may be opened, as the owner's policy was asked about it; any file
-            where None. Whatever was put in its place since is refused when it is opened.
-    """
-
+    # MATH §1 (Totality). A record or a column that cannot be read is a broken one and raises nothing; no message
+    # repeats what the header or the path hold, for a header line that is missing makes the first RECORD the header;
+    # a crash of this process leaves no memory in a file from now on; decimals in byte arrays of any length are
+    # refused, since ONE of them can fail all records of its group.
     sensitive: bool
-    keeps_cells: bool = False
+    keeps_cells: bool = False  # whether raw cells are kept too, for an estimator that takes the file's columns
+    # the columns of texts, by public facts, whose values are read as written; a PUBLIC file's other columns get
+    # their type from their values, a sensitive one's values are read one by one
     texts: frozenset[str] = frozenset()
-    inodes: frozenset[str] | None = None
+    inodes: frozenset[str] | None = None  # "device:inode:" of each file that the policy admits; any where None
 
     def with_cells(self) -> Self:
         """Return the same read mode, but with the file's own values kept beside the numbers."""
         return replace(self, keeps_cells=True)
 
-    def of_inodes(self, inodes: frozenset[str] | None) -> Self:
-        """Return the same read mode, in which a file with none of the `inodes` is refused; any is read for None."""
-        return replace(self, inodes=inodes)
-
     def of_map(self, fitted: "Preprocessing") -> Self:
-        """This read mode, with the column types that preprocessing was `fitted` to, and the file's own values where
-        the estimator takes data frames.
-        """
+        """Return this mode with the types of `fitted`, and with cells where its estimator takes data frames."""
         return replace(self, texts=fitted.text_columns, keeps_cells=fitted.columns is not None)
 
 
@@ -75,11 +63,7 @@ def missing_file_error(shown_as: str) -> StudyInvalid:
 
 
 def column_names(fields: Sequence[str], *, mode: ReadMode, shown_as: str) -> tuple[str, ...]:
-    """Return a header's column names, stripped; refuse no name at all, and an empty, unprintable or repeated one.
-
-    Raises:
-        StudyInvalid: a name is empty, not printable, or occurs twice.
-    """
+    """Return a header's column names, stripped; refuse none at all, and an empty, unprintable or repeated one."""
     names = tuple(name.strip() for name in fields)
     if not names or not all(name and name.isprintable() for name in names):
         raise StudyInvalid(
@@ -98,11 +82,7 @@ def column_names(fields: Sequence[str], *, mode: ReadMode, shown_as: str) -> tup
 
 
 def check_target(columns: Collection[str], target: str, *, mode: ReadMode) -> None:
-    """Refuse a training table without the target; the nearest name is suggested from a PUBLIC header alone.
-
-    Raises:
-        StudyInvalid: the target is absent.
-    """
+    """Refuse a training table without the target; the nearest name is suggested from a PUBLIC header alone."""
     if target not in columns:
         raise StudyInvalid(
             f"the training table has no column {target!r}, the target"
@@ -121,14 +101,8 @@ def check_columns(
 ) -> None:
     """Refuse a validation table whose columns are not the training columns, target included, in any order.
 
-    Args:
-        training: names of the training table's columns.
-        validation: names of the other table's columns, which no message repeats.
-        shown_as: what messages call the other table.
-        named: the names that the study states, where the training table has a SENSITIVE header; None elsewhere.
-
-    Raises:
-        StudyInvalid: columns are missing or extra; of missing ones it says the public names, else how many.
+    No message repeats a name of `validation`, nor one of a SENSITIVE training header beyond those that the study
+    states (`named`).
     """
     present = set(validation)
     missing = [name for name in training if name not in present]
@@ -154,11 +128,7 @@ def check_columns(
 def check_record_count(
     count: int, stated: int, *, shown_as: str = "the validation file", key: str = "n_validation"
 ) -> None:
-    """Refuse a sensitive file that holds another number of records than the study states under `key`.
-
-    Raises:
-        StudyInvalid: it does not; says the two numbers.
-    """
+    """Refuse a sensitive file that holds another number of records than the study states under `key`."""
     if count != stated:
         raise StudyInvalid(
             f"{shown_as} holds {count} records, the study has {key} = {stated}",

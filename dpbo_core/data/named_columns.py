@@ -31,10 +31,7 @@ Kind = Literal["number", "truth", "time", "text", "category"]
 UNCONVERTIBLE = None  # no column holds it: gaps are NaN
 MAX_GROUPS = 50  # texts of a training column that are kept as its groups
 GAP_VALUE = float("nan")
-NANOSECOND_RANGE_US = (
-    -9_223_372_036_854_775,
-    9_223_372_036_854_775,
-)  # microseconds that can be told in nanoseconds
+MAX_MICROSECONDS = 9_223_372_036_854_775  # that can be told in nanoseconds
 EXTREME_VALUES: Mapping[Kind, tuple[object, ...]] = {  # what no public table holds
     "number": (1e20, -1e8, GAP_VALUE, 1e-30),
     "truth": (),
@@ -47,23 +44,14 @@ MAX_FLOAT32 = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class NamedColumn:
-    """One column.
-
-    Attributes:
-        name: its own.
-        kind: what it holds.
-        dtype: the name of its type in pandas.
-        values: of a category all there are, in order; of a text those of the training table, if they are few.
-        ordered: of a category.
-        stand_in: of a number or a time the training table's median, for examples.
-    """
+    """One column, and what it holds."""
 
     name: str
     kind: Kind
-    dtype: str
-    values: tuple[float | str, ...] = ()
-    ordered: bool = False
-    stand_in: float | None = None
+    dtype: str  # the name of its type in pandas
+    values: tuple[float | str, ...] = ()  # of a category all, in order; of a text the training table's, if few
+    ordered: bool = False  # of a category
+    stand_in: float | None = None  # of a number or a time the training table's median, for examples
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -92,14 +80,12 @@ class NamedColumn:
         )
 
     def _time_cell(self, raw: object) -> object:
-        """Return a time, or its text, as microseconds since 1970; `UNCONVERTIBLE` where it does not fit the
-        column.
-        """
+        """Return a time, or its text, as microseconds since 1970; `UNCONVERTIBLE` where it does not fit."""
         moment = time_of_text(raw) if type(raw) is str else raw
         if type(moment) is not (dt.datetime if "," in self.dtype else np.datetime64):
             return UNCONVERTIBLE
         at = micros(moment)
-        if at is None or ("[ns" in self.dtype and not NANOSECOND_RANGE_US[0] <= at <= NANOSECOND_RANGE_US[1]):
+        if at is None or ("[ns" in self.dtype and abs(at) > MAX_MICROSECONDS):
             return UNCONVERTIBLE
         return at
 
@@ -123,13 +109,9 @@ class NamedColumn:
 
 
 def _number_cell(raw: object) -> object:
-    """Return a value as a number that single precision holds; `UNCONVERTIBLE` where it is none."""
     number = canonical_text(raw)
-    if (
-        not isinstance(number, float) or abs(number) > MAX_FLOAT32
-    ):  # trees and neighbours compute in single precision
-        return UNCONVERTIBLE
-    return number
+    # trees and neighbours compute in single precision
+    return UNCONVERTIBLE if not isinstance(number, float) or abs(number) > MAX_FLOAT32 else number
 
 
 def _text_cell(raw: object) -> object:
@@ -161,23 +143,15 @@ class FrameEstimator:
     estimator: Any
     columns: tuple[NamedColumn, ...]
 
-    def predict(self, rows: NDArray[Any]) -> Any:
-        """Return the estimator's `predict` on rows (r, d), which are made into a data frame."""
-        return self.estimator.predict(data_frame(self.columns, rows))
-
-    def predict_proba(self, rows: NDArray[Any]) -> Any:
-        """Return the estimator's `predict_proba` on rows (r, d), which are made into a data frame."""
-        return self.estimator.predict_proba(data_frame(self.columns, rows))
-
-    def decision_function(self, rows: NDArray[Any]) -> Any:
-        """Return the estimator's `decision_function` on rows (r, d), which are made into a data frame."""
-        return self.estimator.decision_function(data_frame(self.columns, rows))
+    def __getattr__(self, verb: str) -> Any:
+        """Return the estimator's method `verb` for rows (r, d), which are made into a data frame."""
+        if verb not in ("predict", "predict_proba", "decision_function"):
+            raise AttributeError(verb)
+        return lambda rows: getattr(self.estimator, verb)(data_frame(self.columns, rows))
 
 
 def extreme_cells(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> list[NDArray[Any]]:
-    """Return a list of copies of PUBLIC `rows` (k, d), in which one cell of each row, or every cell, is far out of
-    range or missing.
-    """
+    """Return copies of PUBLIC `rows` (k, d) in which one cell of each row, or every cell, is extreme or missing."""
     tables = []
     for turn in range(4):
         far = rows.copy()
@@ -197,16 +171,7 @@ def extreme_cells(columns: tuple[NamedColumn, ...], rows: NDArray[Any]) -> list[
 
 
 def fit_columns(table: Table, target: str, hints: Mapping[str, Any] | None = None) -> tuple[NamedColumn, ...]:
-    """Return the type of each PUBLIC column but the target, refused if a value fits none; `hints` are pandas types.
-
-    Args:
-        table: with its cells.
-        target: the column to predict.
-        hints: by column, the pandas type that a table in memory has for it.
-
-    Raises:
-        StudyInvalid: a value that no column holds: infinite, say, or of a type that is neither of the five kinds.
-    """
+    """Return each PUBLIC column's type but the target's, refused if a value fits none; `hints` are pandas types."""
     hints = hints or {}
     names = [name for name in table.columns if name != target]
     return tuple(_fit_column(name, table, hints.get(name)) for name in names)
@@ -228,11 +193,7 @@ def _fit_column(name: str, table: Table, hint: Any) -> NamedColumn:
 
 
 def refuse_unreadable(column: NamedColumn, held: Iterable[object], table: Table) -> None:
-    """Refuse a PUBLIC table, or one to predict, if a converted value in `held` (m,) is `UNCONVERTIBLE`; says where.
-
-    Raises:
-        StudyInvalid: one is.
-    """
+    """Refuse a PUBLIC table, or one to predict, if a converted value in `held` is `UNCONVERTIBLE`; says where."""
     record = next((i for i, cell in enumerate(held) if cell is UNCONVERTIBLE), None)
     if record is not None:
         at = f"{table.source} holds at {table.place(record)}"
@@ -279,10 +240,7 @@ def column_type(name: str, cells: Cells, hint: Any = None) -> NamedColumn:
 
 
 def _parsed_text(cell: object) -> object:
-    """Return a CSV text as the truth value, time (ISO 8601) or float that it reads as, else stripped.
-
-    A cell that is no text is returned unchanged.
-    """
+    """Return a CSV text as the truth value, time (ISO 8601) or float that it reads as, else stripped."""
     if not isinstance(cell, str):
         return cell
     if cell.lower() in ("true", "false"):

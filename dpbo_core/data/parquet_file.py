@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from dpbo_core.data.addresses import RowGroup
-from dpbo_core.data.checked_file import CheckedFile
-from dpbo_core.data.fetched import StoredObject
+from dpbo_core.data.fetched import CheckedFile, FileContents, StoredObject
 from dpbo_core.data.header import Header, ReadMode, column_names
 from dpbo_core.data.raw_cells import UNREADABLE_CELL, Cells, arrow_times, as_cells, cells_of
 from dpbo_core.data.table import Table
@@ -26,7 +25,6 @@ from dpbo_core.data.values import Column, Value, canonical_text, joined, value_c
 from dpbo_core.errors import Sealed, StudyInvalid
 from dpbo_core.privacy.sensitive import attempted
 
-ParquetFile = Path | CheckedFile | RowGroup | StoredObject
 _PANDAS_INDEX = "__index_level_"
 _MAGIC = b"PAR1"
 CELLS_TOGETHER = 2**21  # of a row group that are read at once
@@ -43,14 +41,13 @@ class _Footer:
     groups: Mapping[int, int]
 
 
-def parquet_header(path: ParquetFile, *, mode: ReadMode, shown_as: str) -> Header:
-    """Return a Parquet footer's column names and number of records; refuse a sensitive file's decimals as bytes.
-
-    Raises:
-        StudyInvalid: the file has no readable Parquet footer; or it is sensitive and holds decimals as texts.
-    """
+def parquet_header(path: FileContents, *, mode: ReadMode, shown_as: str) -> Header:
+    """Return a Parquet footer's column names and number of records; refuse a sensitive file's decimals as bytes."""
     file, footer = _open_parquet(path, shown_as=shown_as)
-    if mode.sensitive and _has_decimals_as_bytes(file.schema):
+    leaves = (file.schema.column(i) for i in range(len(file.schema)))
+    if mode.sensitive and any(
+        leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type == "DECIMAL" for leaf in leaves
+    ):
         raise StudyInvalid(
             f"{shown_as} keeps decimals in byte arrays of any length",
             cause="its writer's choice; ONE of another length than the type allows fails all records of its group",
@@ -60,17 +57,10 @@ def parquet_header(path: ParquetFile, *, mode: ReadMode, shown_as: str) -> Heade
     return Header(names, sum(footer.groups.values()))
 
 
-def read_parquet(path: ParquetFile, *, mode: ReadMode, shown_as: str, only: Sequence[str] | None = None) -> Table:
+def read_parquet(path: FileContents, *, mode: ReadMode, shown_as: str, only: Sequence[str] | None = None) -> Table:
     """Return all records of a Parquet file, as many as its footer says; unreadable ones raise only if PUBLIC.
 
-    Args:
-        path: the file.
-        mode: of a sensitive file nothing but the footer can raise; of a public one a broken group or type does.
-        shown_as: what messages call the file.
-        only: the columns to read, which it has, in this order; all where None.
-
-    Raises:
-        StudyInvalid: no readable footer; or the file is public and a group or a column cannot be read.
+    Of a sensitive file nothing but the footer can raise. `only` names the columns to read, in order.
     """
     file, footer = _open_parquet(path, shown_as=shown_as)
     fields = _column_positions(footer)
@@ -103,18 +93,15 @@ def read_parquet(path: ParquetFile, *, mode: ReadMode, shown_as: str, only: Sequ
     return Table(values, broken, shown_as, {name: np.concatenate([as_cells([]), *pieces]) for name, pieces in raw})
 
 
-def parquet_blocks(path: ParquetFile, *, mode: ReadMode, shown_as: str, rows_multiple: int) -> Iterator[Table]:
+def parquet_blocks(path: FileContents, *, mode: ReadMode, shown_as: str, rows_multiple: int) -> Iterator[Table]:
     """Yield a SENSITIVE Parquet file's records in blocks of a few million cells, each decoded when it is asked for.
 
-    Blocks are cut by position alone. A row group that cannot be decoded raises after its first blocks: drop them,
-    and call `read_parquet`, which marks its records as broken.
-
-    Args:
-        path: the file.
-        mode: of a sensitive file.
-        shown_as: what messages call the file.
-        rows_multiple: every block but a row group's last has a multiple of so many records.
+    Blocks are cut by position alone: all but a row group's last have a multiple of `rows_multiple` records. A row
+    group that cannot be decoded raises after its first blocks: drop them, and call `read_parquet`, which marks its
+    records as broken.
     """
+    import pyarrow as pa
+
     file, footer = _open_parquet(path, shown_as=shown_as)
     written = [footer.names[i] for i in _column_positions(footer)]
     names = column_names(written, mode=mode, shown_as=shown_as)
@@ -123,7 +110,7 @@ def parquet_blocks(path: ParquetFile, *, mode: ReadMode, shown_as: str, rows_mul
     for group, size in footer.groups.items():
         n_read = 0
         for batch in file.iter_batches(rows, row_groups=[group], columns=written, use_threads=False):
-            columns = [_chunked(batch.column(batch.schema.names.index(name))) for name in written]
+            columns = [pa.chunked_array([batch.column(batch.schema.names.index(name))]) for name in written]
             read = [
                 {name: reader(column) for name, reader, column in zip(names, one, columns, strict=True)}
                 for one in readers
@@ -135,12 +122,8 @@ def parquet_blocks(path: ParquetFile, *, mode: ReadMode, shown_as: str, rows_mul
             raise Sealed
 
 
-def text_names(path: ParquetFile, *, shown_as: str) -> frozenset[str]:
-    """Return the names of a Parquet file's columns of texts, by its footer.
-
-    Raises:
-        StudyInvalid: the file has no readable footer.
-    """
+def text_names(path: FileContents, *, shown_as: str) -> frozenset[str]:
+    """Return the names of a Parquet file's columns of texts, by its footer."""
     footer = _open_parquet(path, shown_as=shown_as)[1]
     kinds = zip(footer.names, footer.types, strict=True)
     return frozenset(name.strip() for name, kind in kinds if _type_in_words(kind) == "text")
@@ -152,12 +135,8 @@ def row_groups(path: Path) -> tuple[Path | RowGroup, ...]:
     return tuple(RowGroup(path, index) for index in range(n)) if n > 1 else (path,)
 
 
-def parquet_values(path: ParquetFile, column: str, *, shown_as: str) -> list[object]:
-    """Return a column's values, as many as the footer says; None for each that cannot be decoded.
-
-    Raises:
-        StudyInvalid: the file has no readable footer.
-    """
+def parquet_values(path: FileContents, column: str, *, shown_as: str) -> list[object]:
+    """Return a column's values, as many as the footer says; None for each that cannot be decoded."""
     file, footer = _open_parquet(path, shown_as=shown_as)
     name = footer.names[[name.strip() for name in footer.names].index(column)]  # as the header's check saw it
     values: list[object] = []
@@ -168,7 +147,6 @@ def parquet_values(path: ParquetFile, column: str, *, shown_as: str) -> list[obj
 
 
 def _values_one_by_one(column: Any) -> list[object]:
-    """Return the values of an Arrow column as a list, texts as bytes and short floats as NumPy's."""
     import pyarrow as pa
 
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -185,20 +163,7 @@ def _readers(names: Sequence[str], mode: ReadMode) -> list[list[Callable[[Any], 
     return readers + ([[_cells] * len(names)] if mode.keeps_cells else [])
 
 
-def _chunked(array: Any) -> Any:
-    """Return an Arrow array as a column of one chunk."""
-    import pyarrow as pa
-
-    return pa.chunked_array([array])
-
-
-def _has_decimals_as_bytes(schema: Any) -> bool:
-    """Return whether a column stores decimals as byte arrays, of no fixed length."""
-    leaves = (schema.column(i) for i in range(len(schema)))
-    return any(leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type == "DECIMAL" for leaf in leaves)
-
-
-def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
+def _open_parquet(path: FileContents, *, shown_as: str) -> tuple[Any, _Footer]:
     """Return the open Parquet file and its footer; refused if unreadable, or its record counts disagree."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -207,7 +172,13 @@ def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
     # The message is raised after the except block, so that no cause or context travels with it.
     try:
         name = path.path if isinstance(path, RowGroup) else path
-        source = pa.BufferReader(name.content) if isinstance(name, StoredObject) else _open_with_arrow(name)
+        source = (
+            pa.BufferReader(name.content)
+            if isinstance(name, StoredObject)
+            else pa.PythonFile(name.open(), mode="r")  # opened by us, and checked, once more
+            if isinstance(name, CheckedFile)
+            else pa.OSFile(str(name))
+        )
         metadata = pq.read_metadata(pa.BufferReader(own))
         # as it comes, Arrow reads all of a row group's columns before it decodes one
         file = pq.ParquetFile(source, metadata=metadata, buffer_size=COLUMN_BUFFER_BYTES, pre_buffer=False)
@@ -226,14 +197,7 @@ def _open_parquet(path: ParquetFile, *, shown_as: str) -> tuple[Any, _Footer]:
     return file, footer
 
 
-def _open_with_arrow(file: Path | CheckedFile) -> Any:
-    """Return a file as Arrow reads it; one that is checked is opened by us, once more, and checked once more."""
-    import pyarrow as pa
-
-    return pa.PythonFile(file.open(), mode="r") if isinstance(file, CheckedFile) else pa.OSFile(str(file))
-
-
-def _footer_bytes(path: ParquetFile) -> bytes:
+def _footer_bytes(path: FileContents) -> bytes:
     """Return the footer as the bytes of a Parquet file of its own, without Arrow schema; empty if there is none."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
@@ -339,9 +303,7 @@ def _type_in_words(kind: Any) -> str:
 
 
 def _refuse_types(names: tuple[str, ...], kinds: list[Any], *, shown_as: str, mode: ReadMode) -> None:
-    """Refuse a PUBLIC file with a column of neither numbers, truth values nor texts; columns of times pass where
-    `mode` keeps cells.
-    """
+    """Refuse a PUBLIC file with a column of neither numbers, truth values, texts nor, where kept, times."""
     import pyarrow as pa
 
     for name, kind in zip(names, kinds, strict=True):

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.data.addresses import FORMATS
+from dpbo_core.data.addresses import FORMATS, reader
 from dpbo_core.data.fetched import Contents, QueryRows
 from dpbo_core.data.values import GAP_TEXTS, plain_value
 
@@ -38,31 +38,21 @@ Person = str | None
 def person_identifier(value: object) -> Person:
     """Return the person that a value identifies; None for a gap, a truth value or a fraction. Never raises."""
     value = plain_value(value)
-    if isinstance(value, bytes):
-        try:
-            value = value.decode()
-        except UnicodeDecodeError:
-            return None
     if isinstance(value, str):
         text = value.strip()
         return None if text in GAP_TEXTS else text
     if isinstance(value, bool | np.bool_):
         return None
     if isinstance(value, int | np.integer):
-        return _digits(int(value))
+        try:
+            return str(int(value))
+        except ValueError:  # thousands of digits, which Python refuses to write
+            return None
     if isinstance(value, Decimal):
         return str(value) if value.is_finite() else None
     if isinstance(value, float | np.floating):
         return _integer_identifier(value)
     return None
-
-
-def _digits(number: int) -> Person:
-    """Return an integer's decimal text; None for thousands of digits, which Python refuses to write."""
-    try:
-        return str(number)
-    except ValueError:
-        return None
 
 
 def _integer_identifier(value: float | np.floating[Any]) -> Person:
@@ -74,15 +64,12 @@ def _integer_identifier(value: float | np.floating[Any]) -> Person:
 
 
 def read_people(path: str | Contents, column: str, *, shown_as: str) -> tuple[Person, ...]:
-    """Return each record's person identifier, None for nobody's, from `column` of a file whose header was checked.
-
-    Raises:
-        StudyInvalid: as `read_table` of a sensitive file: nothing in a record does it.
-    """
+    """Return each record's person identifier, None for nobody's, from `column`; nothing in a record raises."""
     path = Path(path) if isinstance(path, str) else path
     if isinstance(path, QueryRows):
         return tuple(map(person_identifier, path.cells(column)))
-    return tuple(map(person_identifier, FORMATS[path.suffix.lower()].read_values(path, column, shown_as=shown_as)))
+    values = reader(FORMATS[path.suffix.lower()].values)
+    return tuple(map(person_identifier, values(path, column, shown_as=shown_as)))
 
 
 def surplus_mask(people: Sequence[Any], at_most: int) -> NDArray[np.bool_]:

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.data.features import Number
-from dpbo_core.data.preprocessing import Preprocessing
+from dpbo_core.data.preprocessing import Preprocessing, stated_classes
 from dpbo_core.data.raw_cells import is_sequence, row_cells
 from dpbo_core.data.table import Encoded, Table
-from dpbo_core.data.values import Column, numbers, positions, sorted_values, value_column
+from dpbo_core.data.values import Column, numbers, positions
 from dpbo_core.errors import StudyInvalid
 
 Rows = list[list[object]]  # of each record one prediction, or of more than two classes the probability of each
@@ -31,13 +31,9 @@ PAIR, CHANCE = 2, 0.5
 
 @dataclass(frozen=True)
 class PredictionColumns(Preprocessing):
-    """The public map from a table of predictions to `Encoded`.
+    """The public map from a table of predictions to `Encoded`."""
 
-    Attributes:
-        of_classes: whether a cell names a class; else it is a number.
-    """
-
-    of_classes: bool = False
+    of_classes: bool = False  # whether a cell names a class; else it is a number
 
     @classmethod
     def of(
@@ -51,15 +47,7 @@ class PredictionColumns(Preprocessing):
     ) -> "PredictionColumns":
         """Return the map for tables with these columns, from public facts; refused if a name or label is repeated.
 
-        Args:
-            names: of the columns of predictions.
-            target: the column that says what is right.
-            labels: the classes; none of a regression.
-            of_classes: whether cells name classes.
-            ignored: columns that a table may have beside these.
-
-        Raises:
-            StudyInvalid: two columns or two labels are one.
+        `labels` are the classes, none of a regression; `ignored` are columns that a table may have beside these.
         """
         if len({*names, target} - ignored) < len(names) + 1:
             raise StudyInvalid(
@@ -67,9 +55,7 @@ class PredictionColumns(Preprocessing):
                 "ignored",
                 remedy="rename the candidate in [space] and in the table",
             )
-        classes = sorted_values(value_column(list(labels)))
-        if len(classes) != len(labels):
-            raise StudyInvalid("two of data.labels are the same, or one is empty", remedy="give each label once")
+        classes = stated_classes(labels)
         features = tuple(Number(name, 0.0, 0.0) for name in names)
         return cls(target, classes, features, False, 0.0, 1.0, ignored, of_classes=of_classes)  # noqa: FBT003
 
@@ -79,13 +65,9 @@ class PredictionColumns(Preprocessing):
         return (*self.feature_names, self.target)
 
     def check(self, columns: Sequence[str], *, shown_as: str) -> None:
-        """Refuse a table with other columns than these; foreign names are counted, not shown.
-
-        Raises:
-            StudyInvalid: it has not.
-        """
+        """Refuse a table with other columns than these; foreign names are counted, not shown."""
         missing = [name for name in self.all_columns if name not in columns]
-        extra = len([name for name in columns if name not in self.all_columns and name not in self.ignored])
+        extra = len(set(columns).difference(self.all_columns, self.ignored))
         if not missing and not extra:
             return
         parts = [f"lacks {', '.join(map(repr, missing[:5]))}"] if missing else []
@@ -98,11 +80,7 @@ class PredictionColumns(Preprocessing):
         )
 
     def transform(self, table: Table) -> Encoded:
-        """Return the encoded records of a table of predictions, sensitive or not. Raises on its column names only.
-
-        Raises:
-            StudyInvalid: columns are missing or extra.
-        """
+        """Return the encoded records of a table of predictions, sensitive or not; only column names can raise."""
         table = table.without(self.ignored)
         self.check(tuple(table.columns), shown_as=table.source)
         return self._with_target(self.rows(table), table, table.broken.copy(), np.nan)
@@ -146,20 +124,14 @@ def rows_of(predictions: Any, length: int, width: int) -> Rows | None:
 
 
 def values_of(predictions: Any) -> list[Any] | NDArray[Any]:
-    """Return a user's predictions as the list of a sequence's items, else as an array, which keeps a mask.
-
-    Raises:
-        Exception: whatever their own type raises.
-    """
+    """Return a user's predictions as a list if a sequence, else as an array with any mask; may raise anything."""
     if is_sequence(predictions):
         return list(predictions)
     return np.asanyarray(predictions) if isinstance(predictions, np.ma.MaskedArray) else np.asarray(predictions)
 
 
 def _row(item: Any, width: int) -> list[object]:
-    """Return one record's prediction as a list of `width` cells, for width 1 the second of a pair; all None where
-    it has another number of columns.
-    """
+    """Return one record's `width` cells, for width 1 the second of a pair; all None of another number of cells."""
     listed = row_cells(item)
     cells = [item] if listed is None else listed
     cells = cells[1:] if len(cells) == 2 and width == 1 else cells

@@ -10,7 +10,7 @@ Every row of the result is a function of that record alone, to the last bit.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -46,28 +46,18 @@ _RECORDS_PER_BLOCK = 4096  # keeps the scratch arrays of wide tables in the cach
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """The public map from a table to `Encoded`.
+    """The public map from a table to `Encoded`."""
 
-    Attributes:
-        target: the column to predict.
-        classes: the training classes, sorted; a label is an index into it, +1 the larger of two. None at all for a
-            regression.
-        features: one a column, in the training table's order; columns as they are, where the estimator takes them.
-        unit_ball: whether rows are scaled by 1/radius and clipped; if not they are standardised only.
-        bias: b in [0, 1); 0 for no bias feature.
-        radius: R > 0; 1 without `unit_ball`.
-        ignored: columns that a table may have and that are no features.
-        csv: whether the table's own columns were read from lines of text, as texts to predict then are too.
-    """
-
-    target: str
+    target: str  # the column to predict
+    # the training classes, sorted; a label is an index into it, +1 the larger of two; none at all for a regression
     classes: tuple[Value, ...]
+    # one a column, in the training table's order; columns as they are, where the estimator takes them
     features: tuple[Feature | NamedColumn, ...]
-    unit_ball: bool
-    bias: float
-    radius: float
-    ignored: frozenset[str] = frozenset()
-    csv: bool = False
+    unit_ball: bool  # whether rows are scaled by 1/radius and clipped; if not they are standardised only
+    bias: float  # b in [0, 1); 0 for no bias feature
+    radius: float  # R > 0; 1 without `unit_ball`
+    ignored: frozenset[str] = frozenset()  # columns that a table may have and that are no features
+    csv: bool = False  # whether the table's own columns were read from lines of text, as texts to predict then are
 
     @classmethod
     def fit(
@@ -95,10 +85,6 @@ class Preprocessing:
             unit_ball: for the linear models, whose theorems need ‖x‖₂ ≤ 1.
             regression: whether the target is a number to be predicted, not a class.
             missing: "refuse" gaps in the features, or put the training "mean" instead of a number.
-
-        Raises:
-            StudyInvalid: no such target, no other column, one class, a value missing or infinite, a text
-                column of more than 50 categories, or values beyond float32.
         """
         check_target(table.columns, target, mode=PUBLIC_FILE)
         _refuse_incomplete(table)
@@ -130,17 +116,8 @@ class Preprocessing:
         """Return a preprocessing from public facts, for a sensitive training table: nothing is fitted.
 
         Each column is mapped from its bounds to [−1, 1], and the row is divided by √d. A row within the bounds then
-        has norm at most 1; any other is clipped to norm 1.
-
-        Args:
-            columns: the table's columns, the target among them.
-            target: the column to predict.
-            labels: the classes.
-            bounds: [low, high] by column; "*" serves for every column that has none of its own.
-            bias: b in [0, 1), the constant feature.
-
-        Raises:
-            StudyInvalid: no such target, no other column, a column without bounds, or a name that is a value.
+        has norm at most 1; any other is clipped to norm 1. Among `bounds`, [low, high] by column, "*" serves for
+        every column that has none of its own.
         """
         check_target(columns, target, mode=SENSITIVE_FILE)
         names = [name for name in columns if name != target]
@@ -169,10 +146,8 @@ class Preprocessing:
             Number(name, low / 2.0 + high / 2.0, high / 2.0 - low / 2.0)
             for name, (low, high) in zip(names, ends, strict=True)
         )
-        classes = sorted_values(value_column(list(labels)))
-        if len(classes) != len(labels):
-            raise StudyInvalid("two of data.labels are the same, or one is empty", remedy="give each label once")
-        return cls(target, classes, features, unit_ball=True, bias=bias, radius=math.sqrt(len(names)))
+        radius = math.sqrt(len(names))
+        return cls(target, stated_classes(labels), features, unit_ball=True, bias=bias, radius=radius)
 
     @classmethod
     def named(
@@ -180,14 +155,7 @@ class Preprocessing:
     ) -> "Preprocessing":
         """Return a preprocessing for estimators that take the table's own columns: only their types are fitted.
 
-        Args:
-            table: the PUBLIC training records, with their cells.
-            target: the column to predict.
-            regression: whether the target is a number to be predicted, not a class.
-            hints: by column, the pandas type that a table in memory has for it.
-
-        Raises:
-            StudyInvalid: no such target, no other column, one class, or a value that no column holds.
+        The PUBLIC `table` has its cells; `hints` are the pandas types of a table in memory, by column.
         """
         check_target(table.columns, target, mode=PUBLIC_FILE)
         _refuse_incomplete(table)
@@ -223,12 +191,7 @@ class Preprocessing:
         return len(self.feature_names)
 
     def transform(self, table: Table) -> Encoded:
-        """Return the encoded records of a table, public or sensitive, one that cannot be used replaced by zeros (by
-        `UNCONVERTIBLE` in named columns). Raises on its column names only.
-
-        Raises:
-            StudyInvalid: columns are missing or extra.
-        """
+        """Return the encoded records, an unusable one as zeros or `UNCONVERTIBLE`; only column names can raise."""
         table = table.without(self.ignored)
         names = [*(feature.name for feature in self.features), self.target]
         check_columns(names, table.columns, named=(self.target,))  # a sensitive header may have named the others
@@ -238,13 +201,8 @@ class Preprocessing:
     def rows(self, table: Table) -> Any:
         """Return records to predict as the estimator takes them: numbers (m, d), or a data frame.
 
-        They are encoded as by `transform`; a record that cannot be used is a row of zeros among numbers.
-
-        Args:
-            table: has the features' columns and, where the estimator takes them as they are, their cells.
-
-        Raises:
-            StudyInvalid: a value that none of the table's own columns can hold; says where.
+        They are encoded as by `transform`; a record that cannot be used is a row of zeros among numbers. A value
+        that none of the table's own columns can hold is refused, by its place.
         """
         X, broken = self._encoded(table)
         if self.columns is None:
@@ -281,11 +239,7 @@ class Preprocessing:
         return X, broken
 
     def _with_target(self, X: NDArray[Any], table: Table, broken: NDArray[np.bool_], replaced: object) -> Encoded:
-        """Return the encoded records with labels or targets; an unusable record's row of X becomes `replaced`.
-
-        A record is unusable if it is `broken` or has no valid label or target. It stays in its place, with label
-        −1.
-        """
+        """Return the encoded records, label −1 and a row `replaced` where broken or without label or target."""
         column = table.columns[self.target]
         if not self.classes:
             values = numbers(column)
@@ -306,9 +260,8 @@ class Preprocessing:
         """Return the center and the scale of every feature, (d,) each, without the bias."""
         widths = [len(feature.feature_names) for feature in self._encoded_features]
         pairs = [feature.center_and_scale for feature in self._encoded_features]
-        return Scaling(
-            np.repeat([pair[0] for pair in pairs], widths), np.repeat([pair[1] for pair in pairs], widths)
-        )
+        center, scale = np.repeat(np.reshape(pairs, (-1, 2)).T, widths, axis=1)
+        return center, scale
 
     def _fill(self, table: Table, broken: NDArray[np.bool_]) -> Fill:
         """Return a function that writes the raw features of chosen records, and yields which features it wrote.
@@ -320,7 +273,6 @@ class Preprocessing:
         ends = np.cumsum(widths).tolist()
 
         def fill(rows: Records, raw: NDArray[np.float64]) -> Iterator[slice]:
-            """Write the raw features of `rows` into `raw` (d, r), yielding the place of each column's features."""
             unusable = broken[rows]
             for feature, width, end in zip(features, widths, ends, strict=True):
                 feature.fill(table.columns[feature.name][rows], raw[end - width : end], unusable)
@@ -329,9 +281,7 @@ class Preprocessing:
         return fill
 
     def _raw_blocks(self, table: Table, broken: NDArray[np.bool_]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Yield the raw features of the table's records, block by block: which rows, and their values (d, r);
-        records with a gap are marked in `broken`.
-        """
+        """Yield blocks of rows and their raw features (d, r); records with a gap are marked in `broken`."""
         fill, d = self._fill(table, broken), self.n_features - (self.bias > 0.0)
         for start in range(0, table.n_records, _RECORDS_PER_BLOCK):
             rows = slice(start, min(start + _RECORDS_PER_BLOCK, table.n_records))
@@ -341,10 +291,8 @@ class Preprocessing:
             yield rows, raw
 
     def _length_quantile(self, table: "Table | TableParts", share: float) -> float:
-        """Return the quantile `share` of the standardised rows' norms; if it is 0 the largest norm, or 1.
-
-        All-zero rows are common (unseen categories, constant columns), and a radius must be positive.
-        """
+        """Return the quantile `share` of the standardised rows' norms; if it is 0 the largest norm, or 1."""
+        # all-zero rows are common (unseen categories, constant columns), and a radius must be positive
         lengths = np.concatenate([self._lengths(part) for part in table.parts()])
         return float(np.quantile(lengths, share)) or float(lengths.max()) or 1.0
 
@@ -356,6 +304,14 @@ class Preprocessing:
             lengths = np.concatenate([np.ldexp(norms(y), e) for y, e in scaled] or [np.empty(0)])
         _refuse_broken(~np.isfinite(lengths), table)
         return lengths
+
+
+def stated_classes(labels: Sequence[object]) -> tuple[Value, ...]:
+    """Return the classes that a study states, sorted; refused if two are the same."""
+    classes = sorted_values(value_column(labels))
+    if len(classes) != len(labels):
+        raise StudyInvalid("two of data.labels are the same, or one is empty", remedy="give each label once")
+    return classes
 
 
 def _refuse_incomplete(table: "Table | TableParts") -> None:

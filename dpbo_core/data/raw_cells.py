@@ -86,9 +86,7 @@ def text_cell(text: str) -> object:
 
 
 def cell_of(value: Any) -> object:
-    """Return a value from memory or a typed file as a text, number, truth value or time: None for a gap (NaN and
-    NaT too), `UNREADABLE_CELL` for all else.
-    """
+    """Return a value as a text, number, truth value or time: None for a gap, `UNREADABLE_CELL` for all else."""
     kind = type(value)
     if value is None or kind is str or kind is bool:
         return value
@@ -104,11 +102,6 @@ def cell_of(value: Any) -> object:
     if kind is np.datetime64:
         return times(np.array([value]))[0]
     held = plain_value(value)
-    if isinstance(held, bytes):
-        try:
-            return held.decode()
-        except UnicodeDecodeError:
-            return UNREADABLE_CELL
     if isinstance(held, str):
         return held
     if isinstance(held, bool | np.bool_):
@@ -118,9 +111,7 @@ def cell_of(value: Any) -> object:
 
 
 def _time(value: Any) -> object:
-    """Return a date or time as a NumPy time, or with a zone a UTC datetime; `UNREADABLE_CELL` for a zone of a
-    foreign class.
-    """
+    """Return a date as a NumPy time, with a zone a UTC datetime; `UNREADABLE_CELL` for a zone of others' class."""
     if not issubclass(type(value), dt.datetime):
         year, month, day = (getattr(dt.date, part).__get__(value) for part in ("year", "month", "day"))
         return np.datetime64(dt.date(year, month, day), "us")
@@ -154,9 +145,7 @@ def time_of_text(text: str) -> np.datetime64 | dt.datetime | None:
 
 
 def times(array: NDArray[Any]) -> Cells:
-    """numpy.datetime64s as times in microseconds, (m,); None for NaT, `UNREADABLE_CELL` beyond the years 1 to
-    9999.
-    """
+    """numpy.datetime64s as times in microseconds, (m,): None for NaT, `UNREADABLE_CELL` beyond year 1 to 9999."""
     unit = np.datetime_data(array.dtype)
     return times_of_numbers(array.astype(np.int64), unit[0]) if unit[1] == 1 else _unreadable_cells(len(array))
 
@@ -183,7 +172,6 @@ def times_of_numbers(numbers: NDArray[np.int64], unit: str, zone: dt.tzinfo | No
 
 
 def _unreadable_cells(n: int) -> Cells:
-    """As many cells (n,), none of which can be read."""
     return as_cells([UNREADABLE_CELL] * n)
 
 
@@ -249,7 +237,7 @@ def series_cells(series: Any) -> Cells:
         cells: Cells | None = (
             attempted(lambda: _time_cells(series.to_native()), None) if kind.startswith(TIME_TYPE_NAMES) else None
         )
-        return as_cells([UNREADABLE_CELL] * len(series)) if cells is None else cells
+        return _unreadable_cells(len(series)) if cells is None else cells
     return cells_of(list(series_values(series)))
 
 
@@ -291,10 +279,8 @@ def one_by_one(values: Any) -> list[Any]:
 
 
 def native_kind(series: Any) -> str:
-    """Return the name of the column's type in its own library: public, as the column's name is.
-
-    Not narwhals' name: for a column of pandas objects it looks at the values.
-    """
+    """Return the name of the column's type in its own library: public, as the column's name is."""
+    # not narwhals' name: for a column of pandas objects it looks at the values
     native = series.to_native()
     kind = getattr(native, "dtype", getattr(native, "type", ""))
     kind = getattr(getattr(kind, "categories", None), "dtype", getattr(kind, "value_type", kind))  # of categories

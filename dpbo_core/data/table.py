@@ -32,23 +32,14 @@ from dpbo_core.errors import StudyInvalid
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """Read-only columns of one length. Its repr says the size and nothing else.
+    """Read-only columns of one length. Its repr says the size and nothing else."""
 
-    Attributes:
-        columns: by name, in the file's order.
-        broken: (m,) records of which nothing may be used; their entries are NaN.
-        source: what messages call it, "train.csv" say.
-        cells: the raw cells by name; empty if nobody asked for them.
-        csv: whether it was read from lines of text, so that a text is whatever it says.
-        positions: of the records of a PUBLIC table in its file, (m,), if some were left out.
-    """
-
-    columns: Mapping[str, Column]
-    broken: NDArray[np.bool_]
-    source: str = "the table"
-    cells: Mapping[str, Cells] = field(default_factory=dict)
-    csv: bool = False
-    positions: NDArray[np.intp] | None = None
+    columns: Mapping[str, Column]  # by name, in the file's order
+    broken: NDArray[np.bool_]  # (m,) records of which nothing may be used; their entries are NaN
+    source: str = "the table"  # what messages call it
+    cells: Mapping[str, Cells] = field(default_factory=dict)  # the raw cells by name; empty if not asked for
+    csv: bool = False  # whether it was read from lines of text, so that a text is whatever it says
+    positions: NDArray[np.intp] | None = None  # of a PUBLIC table's records in its file, if some were left out
 
     def __post_init__(self) -> None:
         if any(len(column) != len(self.broken) for column in self.columns.values()):
@@ -141,13 +132,7 @@ def table_of(
 ) -> Table:
     """Return a table of columns in memory, each a sequence or array (m,) of anything; no record is unusable.
 
-    Args:
-        columns: by name.
-        source: what messages call the table.
-        texts: the columns that hold texts, by public facts; None if the values are PUBLIC and say it themselves.
-
-    Raises:
-        ValueError: if the columns differ in length, or there are none.
+    `texts` are the columns of texts, by public facts; None if the values are PUBLIC and say it themselves.
     """
     read = {
         name: _as_column(
@@ -161,9 +146,7 @@ def table_of(
     return Table(read, np.zeros(n_records, dtype=np.bool_), source)
 
 
-def _as_column(
-    values: Sequence[object] | NDArray[Any], read: Callable[[Sequence[object]], Column] = value_column
-) -> Column:
+def _as_column(values: Sequence[object] | NDArray[Any], read: Callable[[Sequence[object]], Column]) -> Column:
     """Return a sequence or array (m,) of anything as a table's column: numbers as they are, all else by `read`."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub" and read is not written_column:
         with np.errstate(all="ignore"):  # a longer float may overflow to infinity, which is a value like others
@@ -173,21 +156,13 @@ def _as_column(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Encoded:
-    """The encoded records of a table, each with a score whatever it holds. Its repr says the size and nothing else.
+    """The encoded records of a table, each with a score whatever it holds. Its repr says the size alone."""
 
-    Attributes:
-        X: (m, d) float64, or objects.
-        labels: (m,) int64; −1 wherever the record is replaced, so that no prediction equals it.
-        broken: (m,) the features could not be used.
-        n_classes: of the training table; 0 for a regression, whose `labels` are 0 if the target is usable.
-        targets: (m,) float64 of a regression, 0 if the record is replaced.
-    """
-
-    X: NDArray[np.float64]
-    labels: NDArray[np.int64]
-    broken: NDArray[np.bool_]
-    n_classes: int
-    targets: NDArray[np.float64] | None = None
+    X: NDArray[np.float64]  # (m, d) float64, or objects
+    labels: NDArray[np.int64]  # (m,); −1 wherever the record is replaced, so that no prediction equals it
+    broken: NDArray[np.bool_]  # (m,) the features could not be used
+    n_classes: int  # of the training table; 0 for a regression, whose `labels` are 0 if the target is usable
+    targets: NDArray[np.float64] | None = None  # (m,) of a regression, 0 if the record is replaced
 
     def __post_init__(self) -> None:
         for array in (self.X, self.labels, self.broken, *(() if self.targets is None else (self.targets,))):
@@ -208,18 +183,12 @@ class Encoded:
 
     @property
     def truth(self) -> NDArray[np.int64] | NDArray[np.float64]:
-        """What predictions are compared with, (m,): class indices, −1 if replaced, or a regression's targets, 0 if
-        replaced.
-        """
+        """What predictions are compared with, (m,): class indices, or a regression's targets."""
         return self.labels if self.targets is None else self.targets
 
     @property
     def signs(self) -> NDArray[np.float64]:
-        """The labels Y (m,) in {−1, +1}, a replaced record's +1 beside x = 0; refused for other than two classes.
-
-        Raises:
-            StudyInvalid: the training table has other than two classes.
-        """
+        """The labels Y (m,) in {−1, +1}, a replaced record's +1 beside x = 0; refused but for two classes."""
         if self.n_classes != 2:
             raise StudyInvalid(
                 f"the target has {self.n_classes} classes, a margin needs two",
@@ -257,7 +226,8 @@ def fingerprint(table: Table) -> str:
     for name, cells in table.cells.items():
         if not all(map(_agrees, cells, table.columns[name])):
             _hash_text(digest, f"cells {name}")
-            _hash_cells(digest, cells)
+            for cell in cells:
+                _hash_text(digest, f"{type(cell).__name__} {cell!r}")
     return digest.hexdigest()
 
 
@@ -266,12 +236,6 @@ def _agrees(cell: object, value: object) -> bool:
     if cell is None:
         return value != value
     return isinstance(cell, str | float | bool) and cell == value
-
-
-def _hash_cells(digest: "hashlib._Hash", cells: Cells) -> None:
-    """Add the type and the value of each raw cell to the digest."""
-    for cell in cells:
-        _hash_text(digest, f"{type(cell).__name__} {cell!r}")
 
 
 def _hash_text(digest: "hashlib._Hash", text: str) -> None:

@@ -52,30 +52,15 @@ class _ColumnsOfParts(Table):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableParts:
-    """The files as they were found, their content unread. They must stay as they are while they are used.
+    """The files as they were found, their content unread. They must stay as they are while they are used."""
 
-    Attributes:
-        files: in the order of their names.
-        columns: names of the first file, less what was left out.
-        source: what messages call the folder.
-    """
-
-    files: tuple[_File, ...]
-    columns: tuple[str, ...]
-    source: str
+    files: tuple[_File, ...]  # in the order of their names
+    columns: tuple[str, ...]  # names of the first file, less what was left out
+    source: str  # what messages call the folder
 
     @classmethod
     def of(cls, paths: Sequence[Path], target: str, *, shown_as: str) -> Self:
-        """Return a table over several files, from their headers alone; refused if the columns differ.
-
-        Args:
-            paths: at least one Parquet file, in their order.
-            target: the column to predict.
-            shown_as: the folder as the study has it.
-
-        Raises:
-            StudyInvalid: a file cannot be read, or has other columns than the first.
-        """
+        """Return a table over one or more files, from their headers alone; refused if the columns differ."""
         files, columns = [], None
         for path in paths:
             name = f"{shown_as}/{path.name}"
@@ -116,20 +101,12 @@ class TableParts:
         return {name: joined([part[name] for part in parts]) for name in names}
 
     def only(self, *names: str) -> Table:
-        """Return a table in memory of some columns of all files' records; refused if a file changed since `of`.
-
-        Raises:
-            StudyInvalid: a file cannot be decoded, or is not the one that was found.
-        """
+        """Return a table in memory of some columns of all files' records; refused if a file changed since `of`."""
         columns = self._columns(names, self.texts)
         return _ColumnsOfParts(columns, np.zeros(self.n_records, np.bool_), self.source, files=self.files)
 
     def each_column(self) -> Iterator[tuple[str, Table]]:
-        """Each column's name with a table of all records that has it; as many columns are read at once as fit.
-
-        Raises:
-            StudyInvalid: as `only`.
-        """
+        """Each column's name with a table of all records that has it; as many columns are read at once as fit."""
         at_once = max(1, MAX_VALUES_PER_READ // max(1, self.n_records))
         for start in range(0, len(self.columns), at_once):
             names = self.columns[start : start + at_once]
@@ -138,11 +115,7 @@ class TableParts:
                 yield name, table
 
     def parts(self) -> Iterator[Table]:
-        """Yield the table of each file, one after another; refused if a file changed since `of`.
-
-        Raises:
-            StudyInvalid: as `only`.
-        """
+        """Yield the table of each file, one after another; refused if a file changed since `of`."""
         for file in self.files:
             _check_unchanged(file)
             mode = replace(PUBLIC_FILE, texts=self.texts)
@@ -151,11 +124,7 @@ class TableParts:
 
 
 class PartsFingerprint:
-    """A fingerprint that is made while the files are read for something else. For PUBLIC tables only.
-
-    It covers the content of all files in their order, and where one ends: the same records divided otherwise have
-    another.
-    """
+    """A fingerprint made while PUBLIC files are read: of their content in their order, and of where each ends."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256(b"dpbo table parts 1\0")
@@ -170,11 +139,7 @@ class PartsFingerprint:
 
 
 def parts_fingerprint(table: TableParts) -> str:
-    """Return the fingerprint (64 hex digits) of all files of a PUBLIC table, read one after another.
-
-    Raises:
-        StudyInvalid: a file cannot be read.
-    """
+    """Return the fingerprint (64 hex digits) of all files of a PUBLIC table, read one after another."""
     digest = PartsFingerprint()
     for part in table.parts():
         digest.add(part)
@@ -182,7 +147,6 @@ def parts_fingerprint(table: TableParts) -> str:
 
 
 def _check_unchanged(file: _File) -> None:
-    """Refuse a file that changed since its header was read."""
     if _file_state(file.path, file.shown_as) != file.state:
         raise StudyInvalid(
             f"{file.shown_as} was written again while the study read it",

@@ -37,14 +37,20 @@ GAP_TEXTS = frozenset(  # as pandas.read_csv has them
 
 
 def _real(value: complex) -> float | None:
-    """Return the real part of a complex number without an imaginary one; None otherwise."""
     exact = complex.__complex__(value)
     return exact.real if exact.imag == 0.0 else None
 
 
+def _text_of_bytes(value: bytes) -> str | None:
+    try:
+        return bytes.decode(value)
+    except UnicodeDecodeError:
+        return None
+
+
 PLAIN_CONVERSIONS: tuple[tuple[type, Callable[[Any], object]], ...] = (
     (str, str.__str__),
-    (bytes, bytes.__bytes__),
+    (bytes, _text_of_bytes),
     (float, float.__float__),  # numpy.float64 too
     (int, int.__int__),
     (Decimal, Decimal),  # exact, whatever the context
@@ -54,7 +60,7 @@ NUMPY_SCALARS = tuple(np.dtype(code).type for code in "?bBhHiIlLqQefg")  # all b
 
 
 def plain_value(value: Any) -> object:
-    """Return the value as an object of a built-in or NumPy type; None if it is no number, truth value or text.
+    """Return a number, truth value or text (bytes as UTF-8) as a built-in or NumPy type; None for all else.
 
     No code of the value's own class runs, whatever it overrides, so it cannot raise, print, wait or reach another
     record. A subclass of str, bytes, int, float or Decimal is read by that type's own function; of all else only
@@ -71,9 +77,7 @@ def plain_value(value: Any) -> object:
 
 
 def canonical_text(value: object) -> Value:
-    """Return the number or stripped text that `value` means: 1 for true, 2 for the text "2", NaN for a gap and
-    anything else. Never raises.
-    """
+    """Return the number or stripped text that `value` means: 1 for true, NaN for all else. Never raises."""
     value = plain_value(value)
     if isinstance(value, str):
         return _value_of_text(value)
@@ -83,11 +87,6 @@ def canonical_text(value: object) -> Value:
         except OverflowError:  # a whole number of hundreds of digits
             return math.inf if value > 0 else -math.inf
         except ValueError:  # a signalling NaN
-            return _MISSING_NUMBER
-    if isinstance(value, bytes):
-        try:
-            return _value_of_text(value.decode())
-        except UnicodeDecodeError:
             return _MISSING_NUMBER
     return _MISSING_NUMBER
 
@@ -120,11 +119,6 @@ def written_text(value: object) -> Value:
     A gap, bytes that are not UTF-8 and a value of any other type become NaN. Never raises.
     """
     value = plain_value(value)
-    if isinstance(value, bytes):
-        try:
-            value = value.decode()
-        except UnicodeDecodeError:
-            return _MISSING_NUMBER
     if isinstance(value, str):
         text = _stripped(value)
         return _MISSING_NUMBER if text in GAP_TEXTS else text
@@ -140,10 +134,7 @@ def value_column(values: Sequence[object]) -> Column:
 
 
 def text_column(texts: Sequence[str], *, as_written: bool = False) -> Column:
-    """Return texts as one column (m,), each by `canonical_text` or, if `as_written`, by `written_text`.
-
-    It is of float64 if no value is a text in the end.
-    """
+    """Return texts as one column (m,), each by `canonical_text` or, if `as_written`, by `written_text`."""
     if not as_written and "_" not in "".join(texts):
         try:
             return np.fromiter(map(float, texts), np.float64, len(texts))
@@ -166,10 +157,7 @@ def public_column(values: Sequence[object]) -> Column:
 
 
 def is_mixed(column: Column) -> bool:
-    """Return whether a PUBLIC column (m,), read as numbers where possible, should be read again as texts.
-
-    It has both texts and numbers, or its only numbers are infinite, as words such as "inf" are read.
-    """
+    """Return whether a PUBLIC column (m,) has texts and numbers, or infinite numbers only, as "inf" is read."""
     if column.dtype == object:
         return is_text(column) and not np.isnan(numbers(column)).all()
     return bool(np.isinf(column).any()) and not np.isfinite(column).any()

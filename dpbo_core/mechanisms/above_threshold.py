@@ -21,14 +21,14 @@ Source: Dwork, Roth (2014), Algorithm 1; Lyu, Su, Li (2017), Algorithm 7; sample
 a discrete Laplace of the same scale, redrawn until it is not negative (its absolute value is another law).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.mechanisms.drawing import check_integer
 from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
-from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.certified import Worth
 from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive
@@ -88,15 +88,8 @@ class AboveThreshold:
 
     def spend(self, what: str) -> Spend:
         """Return the price of all comparisons with one threshold together, named `what`: pure ε, and ρ = ε²/2."""
-        return Spend(
-            what=what,
-            mechanism="above threshold",
-            epsilon_units=self.epsilon_units,
-            delta_units=0,
-            rho_units=spent_units(0.5 * from_units(self.epsilon_units) ** 2 * (1.0 + 1e-12)),
-            sensitivity=self.sensitivity * self.unit,
-            noise_scale=self.of_comparison.spend(what).noise_scale,
-        )
+        whole = DiscreteLaplace(self.sensitivity, self.epsilon_units, self.unit).spend(what)
+        return replace(whole, mechanism="above threshold", noise_scale=self.of_comparison.spend(what).noise_scale)
 
     def draw_threshold(self, source: NoiseSource) -> Sensitive[int]:
         """Draw the threshold's noise z, once for all comparisons with it."""
@@ -110,10 +103,10 @@ class AboveThreshold:
 def alarm(
     value: Sensitive[int], *, fall: Fall, threshold: int, of_threshold: Sensitive[int], of_look: Sensitive[int]
 ) -> bool:
-    """Return whether the noisy fall of `value` reaches the noisy threshold, u_t + ν_t ≥ θ + z: what a look
-    releases.
+    """Return whether the noisy fall of `value` reaches the noisy threshold, u_t + ν_t ≥ θ + z.
 
-    `fall` maps the exact value to how far it is below the reference; `of_look` is ν_t and `of_threshold` is z.
+    It is what a look releases. `fall` maps the exact value to how far it is below the reference; `of_look` is ν_t
+    and `of_threshold` is z.
     """
     u = fall.of(check_integer(value.expose()))
     return u + of_look.expose() >= threshold + of_threshold.expose()

@@ -98,14 +98,8 @@ def draw_each(
 ) -> list[Callable[[Sensitive[int]], int]]:
     """Draw integer noise once for each planned price; return one function for each draw.
 
-    Each function adds its noise to a sensitive integer, and may be called once only.
-
-    Args:
-        measurement: OpenDP's, on vectors of integers.
-        sensitivity: Δ, the most by which one entry of such a vector moves.
-        planned: ε or ρ of each draw in 10⁻¹²; if `measurement` costs more than one of them, nothing is drawn.
-        imitated: draws the same noise for tests.
-        source: the operating system, or a test's generator.
+    Each function adds its noise to a sensitive integer, and may be called once only. If OpenDP's `measurement`
+    costs more than one of the `planned` ε or ρ, nothing is drawn; `imitated` draws the same noise for tests.
     """
     price = measurement.map(sensitivity)
     for units in set(planned):

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbo_core.mechanisms.drawing import MAX_SUM, check_price, check_scale, mechanism_error
+from dpbo_core.mechanisms.drawing import check_price, check_scale, check_table
 from dpbo_core.mechanisms.noise import InjectedNoise, NoiseSource
 from dpbo_core.mechanisms.opendp_library import exponential_noisy_max, gumbel_noisy_max
 from dpbo_core.privacy.amounts import from_units, spent_units
@@ -90,7 +90,8 @@ class PrivateSelection:
 
         def choose(value: Sensitive[NDArray[np.int64]]) -> int:
             begun = time.monotonic()
-            utilities = _checked(value.expose())
+            utilities = value.expose()
+            check_table(utilities, (max(1, utilities.size),))
 
             def imitation(rng: np.random.Generator, factor: float) -> int:
                 if factor == 0.0:
@@ -109,11 +110,3 @@ class PrivateSelection:
         """OpenDP's noisy maximum of `size` utilities: exponential noise for permute-and-flip, else Gumbel noise."""
         made = exponential_noisy_max if self.kind == PERMUTE_AND_FLIP else gumbel_noisy_max
         return made(self.scale, size)
-
-
-def _checked(utilities: NDArray[np.int64]) -> NDArray[np.int64]:
-    if utilities.dtype != np.int64 or utilities.ndim != 1 or utilities.size == 0:
-        raise mechanism_error("utilities are not exact integers")
-    if int(utilities.max()) > MAX_SUM or int(utilities.min()) < -MAX_SUM:
-        raise mechanism_error("utilities are out of range")
-    return utilities

@@ -75,15 +75,10 @@ class GaussianRows:
 
 @dataclass(frozen=True)
 class StoredRows:
-    """The Gaussian rows of a table too large for the ledger: they are kept in a file, and their digest is recorded.
-
-    Attributes:
-        rows: the mechanism.
-        keep: writes the noised rows durably where nobody but the curator looks, and returns their digest. It is
-            called inside the recording transaction.
-    """
+    """The Gaussian rows of a table too large for the ledger: a file keeps them, and their digest is recorded."""
 
     rows: GaussianRows
+    # writes the noised rows durably, inside the recording transaction, where the curator alone looks; their digest
     keep: Callable[[Rows], str]
 
     def spend(self, what: str) -> Spend:

@@ -96,9 +96,7 @@ class NoiseVault:
         return self.contents() or self._save(VaultContents(_random_identity(), draw()))
 
     def begun(self, contents: VaultContents, name: str, draw: Callable[[], Sensitive[int]]) -> VaultContents:
-        """Return the secret noise with that of the private check `name`, drawn and written to disk now if
-        missing.
-        """
+        """Return the secret noise with that of the private check `name`, drawn and written now if missing."""
         if name in contents.looks:
             return contents
         return self._save(replace(contents, looks={**contents.looks, name: LookNoise(_random_identity(), draw())}))

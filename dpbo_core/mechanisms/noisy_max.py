@@ -26,16 +26,17 @@ the same scale, redrawn until it is not negative.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbo_core.mechanisms.drawing import MAX_NOISE, check_price, check_scale, check_table, rounded
+from dpbo_core.mechanisms.laplace import DiscreteLaplace
 from dpbo_core.mechanisms.noise import NoiseSource
 from dpbo_core.mechanisms.opendp_library import discrete_laplace
-from dpbo_core.privacy.amounts import from_units, spent_units
+from dpbo_core.privacy.amounts import from_units
 from dpbo_core.privacy.certified import Worth, ratio
 from dpbo_core.privacy.release import Spend
 from dpbo_core.privacy.sensitive import Sensitive
@@ -67,15 +68,8 @@ class NoisyMax:
 
     def spend(self, what: str) -> Spend:
         """Return the price of one private choice with its lead, named `what`: pure ε; ρ = ε²/2, rounded up."""
-        return Spend(
-            what=what,
-            mechanism=NOISY_MAX,
-            epsilon_units=self.epsilon_units,
-            delta_units=0,
-            rho_units=spent_units(0.5 * from_units(self.epsilon_units) ** 2 * (1.0 + 1e-12)),
-            sensitivity=self.sensitivity * self.unit,
-            noise_scale=self.scale * self.unit,
-        )
+        one_entry = DiscreteLaplace(self.sensitivity, self.epsilon_units, self.unit).spend(what)
+        return replace(one_entry, mechanism=NOISY_MAX, noise_scale=self.scale * self.unit)
 
     def prepare(self, spend: Spend, source: NoiseSource) -> Callable[[Sensitive[NDArray[np.int64]]], Outcome]:
         """Draw noise, refused above the price; return a function, to be called once, that chooses among utilities.

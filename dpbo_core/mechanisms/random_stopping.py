@@ -39,9 +39,7 @@ class _Law(TrialCount):
     """A law of K that is drawn, term by term, in 150 digits."""
 
     def quantile(self, bits: int) -> int:
-        """Return the quantile of the number of trials K at U = (bits + ½)/2²⁵⁶, where `bits` are 256 random
-        bits.
-        """
+        """Return the quantile of the number of trials K at U = (bits + ½)/2²⁵⁶, of 256 random `bits`."""
         with localcontext(Context(prec=_DIGITS)):
             U = (Decimal(bits) + Decimal("0.5")) / Decimal(2**RANDOM_BITS)
             reached = Decimal(0)

@@ -46,13 +46,8 @@ def constant_score(
     """Return the best constant prediction's mean score on the public set, in [0, G]; None for a user's function.
 
     That is the public shares or one class for certain where probabilities are scored, the best class where a class
-    is, and of a regression the better of mean and median. A user's function need not take what no model predicted.
-
-    Args:
-        score: of the study.
-        truth: (n,).
-        weights: (n,), ones or `person_weights`.
-        n_classes: C; 0 for a regression.
+    is, and of a regression (no class) the better of mean and median. A user's function need not take what no model
+    predicted. The weights (n,) are ones or `person_weights`.
     """
     if isinstance(score, PairScore):
         return CHANCE_AUC
@@ -69,8 +64,7 @@ def best_constant(
 ) -> Any:
     """Return the best constant prediction: a class, a number, or for scores of probabilities the class shares (C,).
 
-    A user's function is not evaluated: its constant is the most frequent class or the median. Args as in
-    `constant_score`.
+    A user's function is not evaluated: its constant is the most frequent class or the median.
     """
     from dpbo_core.models.scores.bounded_function import BoundedFunction
 

@@ -90,7 +90,6 @@ def _module_of(kind: type) -> str:
 
 
 def _is_foreign(kind: type) -> bool:
-    """Return whether a class can hold state and is of no library that is known to keep none."""
     return _module_of(kind).partition(".")[0] not in ("", *_LIBRARY_PACKAGES)
 
 
@@ -115,7 +114,6 @@ def _parts(estimator: Any) -> Iterator[Any]:
 
 
 def _functions(classes: tuple[type, ...]) -> Iterator[FunctionType]:
-    """Yield the functions that the classes' methods, class and static methods and properties are made of."""
     for kind in classes:
         for value in tuple(_namespace(kind).values()):
             function = value

@@ -14,7 +14,7 @@ from dpbo_core.models.estimators import MODEL_REMEDY, EstimatorFactory, FittedEs
 from dpbo_core.models.integer_sums import GRID, to_grid
 from dpbo_core.models.isolated_estimator import IsolatedEstimator, check_importable, modules_of, pickled_form
 from dpbo_core.models.prototype import Prototype
-from dpbo_core.models.public_process import numbers_of
+from dpbo_core.models.public_process import no_result_error, numbers_of
 from dpbo_core.models.record_isolation import enforced_prediction
 from dpbo_core.models.rowwise import N_ROWS_OF_SIMILAR_MODEL, N_ROWS_TRIED, check_rowwise
 from dpbo_core.models.scores.accuracy import Correct
@@ -132,11 +132,7 @@ class EstimatorTrainer:
             return work(self, point, seed)
         numbers = self._in_child_process(work, point, seed)
         if numbers.shape != shape or not np.isfinite(numbers).all():
-            raise StudyInvalid(
-                "the estimator could not be trained or asked in a process of its own",
-                cause="what came back is not one number for each public record",
-                remedy="fit and predict with it by hand, on the public rows alone",
-            )
+            raise no_result_error("what came back is not one number for each public record")
         return numbers
 
     def _in_child_process(self, work: "Work", point: Mapping[str, Any], seed: int) -> NDArray[Any]:
@@ -152,7 +148,7 @@ Work = Callable[[EstimatorTrainer, Mapping[str, Any], int], NDArray[Any]]
 def check_parameters(trainer: EstimatorTrainer, asked: Mapping[str, Any], _seed: int) -> NDArray[np.int64]:
     """Refuse points, in `asked["points"]`, whose parameters fail scikit-learn's own validation.
 
-    It returns an empty array and takes a seed because it may run in a child process, as the other `Work` does.
+    It is a `Work`, since it may run in a child process.
     """
     from sklearn.utils._param_validation import InvalidParameterError
 
@@ -221,13 +217,11 @@ def with_cells(
 ) -> tuple[FittedEstimator, RecordScore]:
     """Return the estimator with a map from its decision values to histogram cells, and that map.
 
-    The cells' scale follows from the decision values of at most 4096 public rows. An estimator that gives none is
-    refused.
+    The cells' scale follows from the decision values of at most 4096 public rows.
     """
     rows = X_public[:: 1 + (len(X_public) - 1) // N_SCALE_ROWS]
 
     def asked(verb: Verb) -> NDArray[Any] | None:
-        """Return the public rows' outcome by a method of the estimator; None if it has none, or fails."""
         return fitted.outcome(rows, verb) if callable(getattr(fitted.estimator, verb, None)) else None
 
     estimator = fitted.estimator

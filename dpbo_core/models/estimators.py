@@ -48,21 +48,20 @@ MIN_THREADED_ROWS = 20_000  # from here on OpenMP's threads save more in a train
 _BLOCK_ROWS = 1024
 _MAX_TREE_ROWS = 262_144  # a call of a forest has the cost of its trees, and no row's leaves depend on another's
 _MAX_TREE_CELLS = 2**25  # however wide rows are
+PreparedRows = tuple[NDArray[Any], NDArray[np.bool_]]  # (m, d), for trees in single precision; which are sound
 _TREE_MODULES = ("sklearn.tree._classes", "sklearn.ensemble._forest")
 
 
 @dataclass(frozen=True)
 class EstimatorFactory:
-    """An estimator class by import path, its fixed parameters, and the search seed for its `random_state`s.
-
-    `decode`: axis → (name → value), for values that a point of the search can only name, such as a list.
-    """
+    """An estimator class by import path, its fixed parameters, and the search seed for its `random_state`s."""
 
     import_path: str
     params: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     regression: bool = False
     columns: tuple[NamedColumn, ...] | None = None
+    # axis → (name → value), for values that a point of the search can only name, such as a list
     decode: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def build(self, /, **hyperparameters: Any) -> Any:
@@ -177,31 +176,15 @@ def _hyperparameters_refused(import_path: str, what: str, error: Exception, reme
     )
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class PreparedRows:
-    """Rows as estimators are given them, with x₀ instead of those that cannot be predicted."""
-
-    rows: NDArray[Any]  # (m, d), for trees in single precision
-    sound: NDArray[np.bool_]  # (m,) which rows are their own
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class FittedEstimator(ScorableModel):
-    """A fitted estimator and one public row. Its repr is constant.
+    """A fitted estimator and one public row. Its repr is constant."""
 
-    Attributes:
-        estimator: fitted; an `IsolatedEstimator` if only child processes may unpickle it.
-        stand_in: (d,) x₀.
-        alone: scores each record in a process of its own; None if all are predicted in this one.
-        cells: map from decision values to histogram cells, to count pairs; None for scores of single records.
-        columns: of the data frame that it is given; None if it is given numbers.
-    """
-
-    estimator: Any
-    stand_in: NDArray[np.float64]
-    alone: IsolatedModel | None = None
-    cells: RecordScore | None = None
-    columns: tuple[NamedColumn, ...] | None = None
+    estimator: Any  # fitted; an `IsolatedEstimator` if only child processes may unpickle it
+    stand_in: NDArray[np.float64]  # (d,) x₀
+    alone: IsolatedModel | None = None  # scores each record in a process of its own; None if this one predicts all
+    cells: RecordScore | None = None  # from decision values to histogram cells; None for scores of single records
+    columns: tuple[NamedColumn, ...] | None = None  # of the data frame that it is given; None if given numbers
 
     def __repr__(self) -> str:
         return f"FittedEstimator(d={len(self.stand_in)})"
@@ -209,15 +192,8 @@ class FittedEstimator(ScorableModel):
     def scores(self, X: ArrayLike, truth: ArrayLike, score: RecordScore) -> NDArray[np.float64]:
         """Return each record's score, (m,), not clipped to [0, G]; 0 for a row that is not finite or fails.
 
-        Never raises or warns whatever the rows hold. Finite is meant in single precision, as trees cast to it.
-
-        Args:
-            X: (m, d) rows.
-            truth: (m,) class indices as in training, or targets.
-            score: what is scored.
-
-        Returns:
-            (m,) float64. Element i is a function of row i, truth i and m alone.
+        Never raises or warns whatever the rows X (m, d) hold. Finite is meant in single precision, as trees cast to
+        it. Element i is a function of row i, truth i and m alone.
         """
         d, y, rows = len(self.stand_in), np.asarray(truth), np.asarray(X)
         if rows.ndim != 2 or rows.shape[1] != d or y.shape != (len(rows),):
@@ -262,15 +238,9 @@ class FittedEstimator(ScorableModel):
     def table(
         self, X: NDArray[Any], labels: NDArray[Any], score: PairScore, counted: NDArray[np.bool_] | None = None
     ) -> Integers:
-        """Return how many `counted` rows each class has in each histogram cell, (2, B).
+        """Return how many `counted` rows each class has in each histogram cell, (2, B); of None all are counted.
 
-        Rows that cannot be predicted are in the lowest cell.
-
-        Args:
-            X: (m, d) rows.
-            labels: (m,) index of the class; anything but 0 and 1 is in neither.
-            score: whose cells they are.
-            counted: (m,) False for what is in neither class; all are where None.
+        Rows that cannot be predicted are in the lowest cell. A label but 0 and 1 is in neither class.
         """
         if self.cells is None:
             raise TypeError("a model without cells ranks nothing")
@@ -312,17 +282,17 @@ class FittedEstimator(ScorableModel):
         """Return the slices of m rows, each of which one call of the estimator predicts."""
         return (slice(start, start + self.together) for start in range(0, m, self.together))
 
-    def prepared(self, X: NDArray[Any]) -> "PreparedRows":
-        """Return rows (m, d) ready to predict; one that is not finite is replaced by x₀ and marked unsound."""
+    def prepared(self, X: NDArray[Any]) -> PreparedRows:
+        """Return rows (m, d) ready to predict, with x₀ for one that is not finite, and a mask of the others."""
         if not self.of_trees:
             sound = _finite_mask(X)
-            return PreparedRows(np.where(sound[:, None], X, self.stand_in), sound)
+            return np.where(sound[:, None], X, self.stand_in), sound
         with np.errstate(all="ignore"):  # what is too small for single precision is 0 there
             rows, stand_in = X.astype(np.float32), self.stand_in.astype(np.float32)
         sound = np.asarray(np.isfinite(rows).all(axis=1), dtype=bool)
         rows = np.where(sound[:, None], rows, stand_in)
         rows.setflags(write=False)  # the next model is given the same array
-        return PreparedRows(rows, sound)
+        return rows, sound
 
     def prepares_like(self, other: "FittedEstimator") -> bool:
         """Return whether rows that `prepared` made for one model can be used with the other."""
@@ -333,11 +303,11 @@ class FittedEstimator(ScorableModel):
             and np.array_equal(self.stand_in, other.stand_in)
         )
 
-    def scores_of(self, prepared: "PreparedRows", truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
+    def scores_of(self, prepared: PreparedRows, truth: NDArray[Any], score: RecordScore) -> NDArray[np.float64]:
         """Return each record's unclipped score, (m,), from rows that `prepared` made: as `scores`, bit for bit."""
-        result = np.zeros(len(truth))
+        (rows, sound), result = prepared, np.zeros(len(truth))
         for block in self.batches(len(truth)):
-            result[block] = self._batch_scores(prepared.rows[block], prepared.sound[block], truth[block], score)
+            result[block] = self._batch_scores(rows[block], sound[block], truth[block], score)
         return result
 
     def batch_scores(
@@ -347,37 +317,28 @@ class FittedEstimator(ScorableModel):
 
         Element i is a function of k, i, row i and truth i alone.
         """
-        prepared = self.prepared(rows)
-        return self._batch_scores(prepared.rows, prepared.sound, truth, score)
+        return self._batch_scores(*self.prepared(rows), truth, score)
 
     def _batch_scores(
         self, rows: NDArray[Any], sound: NDArray[np.bool_], truth: NDArray[Any], score: RecordScore
     ) -> NDArray[np.float64]:
-        """Return each record's unclipped score from one batch; 0 if not `sound`, or where the estimator fails.
-
-        What a class of others keeps of the rows meanwhile is forgotten (`class_state`).
-        """
+        """Return each record's unclipped score from one batch; 0 if not `sound`, or where the estimator fails."""
+        # what a class of others keeps of the rows meanwhile is forgotten (`class_state`)
         with contained() if self._foreign else nullcontext(), restored(self._foreign):
-            return self._scores_of_batch(rows, sound, truth, score)
-
-    def _scores_of_batch(
-        self, rows: NDArray[Any], sound: NDArray[np.bool_], truth: NDArray[Any], score: RecordScore
-    ) -> NDArray[np.float64]:
-        """Return the scores as `_batch_scores` does, without restoring what the estimator's classes changed."""
-        outcome = self.outcome(rows, score.needs)
-        if outcome is None:  # some row makes the batch fail: find such rows one by one, and replace them by x₀
-            sound = sound.copy()
+            outcome = self.outcome(rows, score.needs)
+            if outcome is None:  # some row makes the batch fail: find such rows one by one, and replace them by x₀
+                sound = sound.copy()
+                for i in np.flatnonzero(sound):
+                    sound[i] = self.outcome(rows[i : i + 1], score.needs) is not None
+                outcome = self.outcome(np.where(sound[:, None], rows, self.stand_in), score.needs)
+            if outcome is not None:
+                return np.where(sound, score.of(outcome, truth), 0.0)
+            result = np.zeros(len(rows))  # the batch fails even so: predict each row by itself
             for i in np.flatnonzero(sound):
-                sound[i] = self.outcome(rows[i : i + 1], score.needs) is not None
-            outcome = self.outcome(np.where(sound[:, None], rows, self.stand_in), score.needs)
-        if outcome is not None:
-            return np.where(sound, score.of(outcome, truth), 0.0)
-        result = np.zeros(len(rows))  # the batch fails even so: predict each row by itself
-        for i in np.flatnonzero(sound):
-            one = self.outcome(rows[i : i + 1], score.needs)
-            if one is not None:
-                result[i] = score.of(one, truth[i : i + 1])[0]
-        return result
+                one = self.outcome(rows[i : i + 1], score.needs)
+                if one is not None:
+                    result[i] = score.of(one, truth[i : i + 1])[0]
+            return result
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_foreign"}

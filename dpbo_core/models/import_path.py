@@ -202,7 +202,6 @@ def distributions_of_packages() -> Mapping[str, list[str]]:
 def _look_up(
     look: Callable[[], Mapping[str, list[str]]], _: tuple[tuple[Path, int], ...]
 ) -> Mapping[str, list[str]]:
-    """Return the result of `look`, cached while the second argument, the folders' states, is the same."""
     return look()
 
 

@@ -11,13 +11,7 @@ A record's score in whole steps of its range, and what both ways have:
 | k | `counted` | records one person may own | scalar |
 | Δ | `record_steps` | the sensitivity: most that k replaced records move the integer by | integer |
 
-The mean of bounded scores, one a record, as an exact integer sum.
-
-| symbol | name here | meaning | shape |
-|---|---|---|---|
-| Δ | `record_steps` | at a fixed model k·2²⁴, never above m·2²⁴ | integer |
-| — | `range_steps` | the whole range of the sum, m·2²⁴ | integer |
-| — | `score_per_step` | mean score of one step of the sum, G/(m·2²⁴) | scalar |
+The mean of bounded scores, one a record, as an exact integer sum: Δ is k·2²⁴ at a fixed model, never above m·2²⁴.
 
 The count of pairs ranked right: AUC and balanced accuracy of two classes, without knowing their shares.
 
@@ -67,16 +61,10 @@ GRID = 2**24  # steps from 0 to G
 def to_grid(scores: ArrayLike, score_range: float, *, broken_score: float) -> NDArray[np.int64]:
     """Return each score, clipped to [0, G], in whole steps of G/2²⁴, rounded; NaN counts as `broken_score`.
 
-    Args:
-        scores: (m,), in [0, G]; anything outside is clipped.
-        score_range: G > 0.
-        broken_score: what a NaN counts as: φ(0) for a margin score, 0 for others. It is put in BEFORE the cast,
-            since NaN as int64 is −9.2e18.
-
-    Returns:
-        (m,) int64. Their sums are exact for every m < 2³⁸, in any order.
+    That is φ(0) for a margin score, 0 for others. Sums of the steps are exact for every m < 2³⁸, in any order.
     """
     steps = np.clip(np.asarray(scores, dtype=np.float64), 0.0, score_range)  # a copy; NaN stays NaN
+    # before the cast: NaN as int64 is −9.2e18
     np.copyto(steps, float(broken_score), where=np.isnan(steps))
     if score_range != 1.0:
         steps /= score_range  # at most 1, so that no step is above 2²⁴
@@ -186,13 +174,9 @@ class Pairing:
 
 
 def stretched(steps: NDArray[np.int64], reference: NDArray[np.int64], clipped: int) -> NDArray[np.int64]:
-    """Return each record's score less the `reference`'s, clipped at ±`clipped` and scaled to 0 … 2²⁴ (2²³ where
-    both are equal), (m,).
+    """Return each record's steps less the `reference`'s, clipped at ±`clipped` and scaled to 0 … 2²⁴, (m,).
 
-    Args:
-        steps: of each record under the model, (m,) in 0 … 2²⁴.
-        reference: the same under λ₀.
-        clipped: c.
+    It is 2²³ where both are equal.
     """
     differences: NDArray[np.int64] = np.clip(steps - reference, -clipped, clipped)
     return (differences + clipped) * GRID // (2 * clipped)

@@ -27,7 +27,7 @@ from threadpoolctl import ThreadpoolController
 from dpbo_core.data.named_columns import FrameEstimator
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.import_path import STUDY_MODULE_PREFIX
-from dpbo_core.models.public_process import Pickle, numbers_of
+from dpbo_core.models.public_process import Pickle, no_result_error, numbers_of
 
 _VERBS = ("predict", "predict_proba", "decision_function")
 
@@ -65,15 +65,11 @@ class IsolatedEstimator:
         line, _, pickled = content.tobytes().partition(b"\n")
         try:
             header = json.loads(line)
-            return cls(
-                Pickle(pickled),
-                str(header["name"]),
-                tuple(map(str, header["verbs"])),
-                tuple(map(str, header["modules"])),
-            )
+            verbs, modules = (tuple(map(str, header[key])) for key in ("verbs", "modules"))
+            return cls(Pickle(pickled), str(header["name"]), verbs, modules)
         except (ValueError, KeyError, TypeError):
             pass
-        raise StudyInvalid("the estimator could not be trained in a process of its own")
+        raise no_result_error("what came back is no estimator")
 
 
 def predictions(estimator: Any, verb: str, rows: Any) -> NDArray[Any]:
@@ -114,17 +110,13 @@ def pickled_form(item: Any, shown_as: str) -> bytes:
 
 def check_importable(modules: set[str]) -> None:
     """Refuse modules that a child process cannot import: a file beside the study, or the script that runs."""
-    if any(name.startswith(STUDY_MODULE_PREFIX) for name in modules):
+    beside = any(name.startswith(STUDY_MODULE_PREFIX) for name in modules)
+    if beside or "__main__" in modules:
         raise StudyInvalid(
-            "the estimator, or a part of it, is defined in a file beside the study",
+            "the estimator, a part of it or the score function is defined in "
+            + ("a file beside the study" if beside else "a notebook or a script"),
             cause='rowwise = "enforced" loads it in processes of their own, which know installed packages alone',
             remedy="move the definition into an installed package, and import it from there",
-        )
-    if "__main__" in modules:
-        raise StudyInvalid(
-            "the estimator, a part of it or the score function is defined in a notebook or a script",
-            cause='rowwise = "enforced" loads it in processes of their own, which know installed modules alone',
-            remedy="move the definition into a module that can be imported, and import it from there",
         )
 
 
@@ -145,7 +137,8 @@ def contained() -> Iterator[None]:
     from joblib import parallel_config
 
     with _PROCESS_LOCK:
-        if _holds():
+        silenced = isinstance(sys.stdout, _Silence) and isinstance(sys.stderr, _Silence)
+        if silenced and logging.root.manager.disable == sys.maxsize:
             yield
             return
         silent, logged = _Silence(), logging.root.manager.disable
@@ -167,9 +160,3 @@ def one_thread() -> Any:
 @cache
 def _threads() -> ThreadpoolController:
     return ThreadpoolController()
-
-
-def _holds() -> bool:
-    """Return whether standard output, standard error and every logger are silenced by this module at the moment."""
-    streams = isinstance(sys.stdout, _Silence) and isinstance(sys.stderr, _Silence)
-    return streams and logging.root.manager.disable == sys.maxsize

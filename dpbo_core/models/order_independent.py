@@ -30,13 +30,8 @@ def scores_by_content(
 ) -> NDArray[np.float64]:
     """Return each record's score, (m,), which depends on its row and truth alone; no record makes it raise.
 
-    Equal records are scored once. Each batch has the same shape, filled up with the public row `stand_in`.
-
-    Args:
-        scored_batch: scores a batch; an element may follow from its place too, and not from other rows.
-        stand_in: (d,) x₀.
-        X: (m, d) rows, at least one.
-        truth: (m,) class indices as in training, or targets.
+    Equal records are scored once. Each batch has the same shape, filled up with the public row `stand_in`. An
+    element of `scored_batch` may follow from its place too, and not from other rows.
     """
     keys = _keys(X, np.ascontiguousarray(truth))
     _, rows, inverse = np.unique(keys, return_index=True, return_inverse=True)

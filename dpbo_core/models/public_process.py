@@ -66,9 +66,14 @@ def numbers_of(work: Callable[..., NDArray[Any]], *arguments: Any) -> NDArray[An
     if numbers.dtype.kind == "U" and numbers.shape == (3,):
         what, cause, remedy = map(str, numbers)
         raise StudyInvalid(what, cause=cause, remedy=remedy)
-    raise StudyInvalid(
+    raise no_result_error("the process ended without a result, or it cannot be handed over")
+
+
+def no_result_error(cause: str) -> StudyInvalid:
+    """Return the error for an estimator whose child process gives nothing that can be used."""
+    return StudyInvalid(
         "the estimator could not be trained or asked in a process of its own",
-        cause="the process ended without a result, or it cannot be handed over",
+        cause=cause,
         remedy="fit and predict with it by hand, on the public rows alone",
     )
 

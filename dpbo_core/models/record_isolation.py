@@ -24,34 +24,15 @@ class IsolatedModel(Protocol):
         """Return each record's score in [0, G], (m,) float64; 0 if its process fails."""
 
 
-class IsolatedModelMaker(Protocol):
-    """A function that gives a fitted estimator a process per record."""
-
-    def __call__(
-        self,
-        estimator: Any,
-        rows: NDArray[Any],
-        truth: NDArray[Any],
-        score: RecordScore,
-        *,
-        needed_by: ModulesNeeded,
-    ) -> IsolatedModel:
-        """Return the estimator so, tried on PUBLIC rows (n, d) with truth (n,)."""
-
-
 @dataclass(frozen=True)
 class EnforcedPrediction:
-    """The feature, as three functions.
+    """The feature, as three functions."""
 
-    Attributes:
-        check: refuses a machine that cannot confine a process to predicting one record.
-        seconds_expected: of scoring so many records by so many models on this machine.
-        alone: an estimator with a process per record.
-    """
-
-    check: Callable[[], None]
-    seconds_expected: Callable[[int, int], float]
-    alone: IsolatedModelMaker
+    check: Callable[[], None]  # refuses a machine that cannot confine a process to predicting one record
+    seconds_expected: Callable[[int, int], float]  # of scoring so many records by so many models on this machine
+    # gives a fitted estimator a process per record, tried on PUBLIC rows (n, d): (estimator, rows, truth, score,
+    # needed_by=ModulesNeeded)
+    alone: Callable[..., IsolatedModel]
 
 
 def enforced_prediction() -> EnforcedPrediction:

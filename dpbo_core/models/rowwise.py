@@ -30,17 +30,9 @@ def check_rowwise(
     """Refuse a model whose predictions of public rows depend on the other rows of a batch or on their order.
 
     Numbers may differ in their last digits where the SHAPE of the batch differs (linear algebra then adds in
-    another order), never where the other rows of a batch of one shape do.
-
-    Args:
-        model: fitted on public rows.
-        X_public: (n, d) rows; the first 64 are tried.
-        needs: what the score asks of the model.
-        rows_alone: how many rows are predicted alone; the others are predicted in groups of seven.
-            `N_ROWS_OF_SIMILAR_MODEL` are enough if another model of this trainer passed with all rows alone.
-
-    Returns:
-        The public rows' outcome, (k,) or (k, C), for further checks.
+    another order), never where the other rows of a batch of one shape do. The first 64 rows are tried, `rows_alone`
+    alone and the others in groups of seven: `N_ROWS_OF_SIMILAR_MODEL` are enough if another model of this trainer
+    passed with all rows alone. Returns their outcome, (k,) or (k, C), for further checks.
     """
     rows = np.asarray(X_public, dtype=np.float64 if model.columns is None else object)[:N_ROWS_TRIED]
     together = model.outcome(rows, needs)
@@ -88,7 +80,6 @@ def _check_beside_extremes(
     needs: Verb,
     extremes: Sequence[NDArray[Any]],
 ) -> None:
-    """Refuse a model whose predictions of the rows `rows_shown` change if the other rows become extreme ones."""
     verbs: set[Verb] = {needs, "predict_proba"} if hasattr(model.estimator, "predict_proba") else {needs}
     for verb in sorted(verbs):
         calm = model.outcome(np.where(rows_shown, rows, model.stand_in), verb)

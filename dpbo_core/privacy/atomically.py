@@ -11,12 +11,7 @@ from pathlib import Path
 def create_atomically(path: Path, make: Callable[[Path], object]) -> bool:
     """Let `make` build a file beside `path`, then give it that name; False, and nothing changed, if one is there.
 
-    Args:
-        path: the file wanted; its folder is made if need be.
-        make: builds the file at the path it is given, and has closed it when it returns.
-
-    Returns:
-        True if this call made it. A file that was there is left alone; leftovers of a kill are never looked at.
+    `make` has closed the file when it returns. The folder of `path` is made if need be.
     """
     if path.exists():
         return False
@@ -32,9 +27,7 @@ def create_atomically(path: Path, make: Callable[[Path], object]) -> bool:
 
 
 def replace_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Replace the file at `path` so that even after a crash it holds either the whole old or the whole new
-    content.
-    """
+    """Replace the file at `path`: even after a crash it holds the whole old or the whole new content."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

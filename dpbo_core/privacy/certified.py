@@ -29,27 +29,17 @@ MEAN_RELATIONS = (
 
 @dataclass(frozen=True)
 class CertificateRules:
-    """The draws, sensitivity and guarantee that the certificate of one release must state.
+    """The draws, sensitivity and guarantee that the certificate of one release must state."""
 
-    Attributes:
-        draws: the name of every draw, and who may have made it: no other, none missing, none twice.
-        sensitivity: of every draw, at least.
-        assumptions: names that the guarantee must state.
-        units: whom the method's guarantees can protect.
-        relations: which neighbours they can be about.
-        score_bound: what a theorem says of the released score, from the printed noise, as text; "" for nothing.
-        agrees: whether what is shown follows from what was drawn; None if nothing of it can be computed again.
-        figures: whether the figures shown are computed again, as text; "" where they are the draws themselves.
-    """
-
-    draws: Mapping[str, tuple[str, ...]]
-    sensitivity: float
-    assumptions: tuple[str, ...] = ()
-    units: tuple[PrivacyUnit, ...] = RECORD_UNITS
-    relations: tuple[NeighboringRelation, ...] = (NeighboringRelation.REPLACE_ONE,)
-    score_bound: str = ""
+    draws: Mapping[str, tuple[str, ...]]  # the name of every draw, and who may have made it: no other, none twice
+    sensitivity: float  # of every draw, at least
+    assumptions: tuple[str, ...] = ()  # names that the guarantee must state
+    units: tuple[PrivacyUnit, ...] = RECORD_UNITS  # whom the method's guarantees can protect
+    relations: tuple[NeighboringRelation, ...] = (NeighboringRelation.REPLACE_ONE,)  # what neighbours they mean
+    score_bound: str = ""  # what a theorem says of the released score, from the printed noise; "" for nothing
+    # whether what is shown follows from what was drawn; None if nothing of it can be computed again
     agrees: Callable[[Release], bool] | None = None
-    figures: str = ""
+    figures: str = ""  # whether the figures shown are computed again; "" where they are the draws themselves
 
     def fits(self, release: Release) -> bool:
         """Whether a release's draws, unit, relation and assumptions are as the rules say; no amount is checked."""
@@ -96,32 +86,20 @@ def ratio(spend: Spend) -> float:
 
 
 def one_record_moves(release: Release) -> float:
-    """By how much one unit can move a mean score, min(k, m)·G/m, or G/n_p for persons' means; raises if unstated.
-
-    Raises:
-        KeyError, TypeError, ValueError: the facts do not say.
-    """
+    """By how much one unit can move a mean score, min(k, m)·G/m, or G/n_p for persons; raises if unstated."""
     if "n_persons" in release.facts:
         return score_range(release) / _positive_fact(release, "n_persons")
     return counted_of_one(release) * score_range(release) / _positive_fact(release, "n_validation")
 
 
 def counted_of_one(release: Release) -> int:
-    """How many records of one unit (person or record) count in the score at most, min(k, m); raises if unstated.
-
-    Raises:
-        KeyError, ValueError: the facts do not say.
-    """
+    """How many records of one unit (person or record) count in the score at most, min(k, m); raises if unstated."""
     k, m = (_positive_fact(release, name) for name in ("max_records_per_person", "n_validation"))
     return min(k, m)
 
 
 def score_range(release: Release) -> float:
-    """Return the range G of the released score; raises unless it is stated and a finite number above 0.
-
-    Raises:
-        KeyError, ValueError: the facts do not say.
-    """
+    """Return the range G of the released score; raises unless it is stated and a finite number above 0."""
     G = release.facts["score_range"]
     if type(G) not in (int, float) or not 0.0 < G < math.inf:
         raise ValueError("score_range")
@@ -129,11 +107,7 @@ def score_range(release: Release) -> float:
 
 
 def stated_steps(release: Release) -> int:
-    """Return the number of steps that the release says its method took; raises unless a whole number from 1.
-
-    Raises:
-        KeyError, ValueError: the facts do not say.
-    """
+    """Return the number of steps that the release says its method took; raises unless a whole number from 1."""
     return _positive_fact(release, "steps")
 
 
@@ -145,13 +119,8 @@ def _positive_fact(release: Release, name: str) -> int:
 
 
 def _fits_averaging(release: Release) -> bool:
-    """Return whether a release's facts match its relation.
-
-    A release that replaces one person averages each person's scores: it states n_persons and no count of records.
-    Any other release states no n_persons.
-    """
-    by_person = release.guarantee.relation is NeighboringRelation.REPLACE_ONE_PERSON
-    if not by_person:
+    """Return whether a release states n_persons, and no count of records, just where one person is replaced."""
+    if release.guarantee.relation is not NeighboringRelation.REPLACE_ONE_PERSON:
         return "n_persons" not in release.facts
     counts = {"n_validation", "max_records_per_person"} & set(release.facts)
     return "n_persons" in release.facts and not counts and release.guarantee.unit is PrivacyUnit.PERSON
@@ -164,26 +133,17 @@ def only_shows(release: Release, *names: str) -> bool:
 
 @dataclass(frozen=True)
 class DeclaredQuery:
-    """A kind of private query of a feature.
+    """A kind of private query of a feature."""
 
-    Attributes:
-        certificate_rules: what the certificate of one of its releases must show. Raises KeyError, TypeError,
-            ValueError where the release is none of its kind.
-        round_prefix: begins the name of each round that the ledger records before the release, for a query that
-            has many rounds at one price; "" for a query that releases once.
-        round_name: what one such round is called.
-        alert: what a release of it calls for, in a sentence for whoever runs the model; "" where it is no alarm.
-        unreleased: what is stated about a query of many rounds that goes on: why there is no release yet, the usual
-            cause, what to do.
-        expected: of a query that a study's section of its name asks for, what it costs and how noisy it is, in a
-            sentence for `dpbo plan`; takes the study and its folder, and refuses what cannot run.
-    """
-
+    # what one of its releases' certificate must show; KeyError, TypeError, ValueError where it is none of its kind
     certificate_rules: Callable[[Release], CertificateRules]
+    # begins the name of each round that the ledger records before the release; "" for a query that releases once
     round_prefix: str = ""
-    round_name: str = "look"
-    alert: str = ""
-    unreleased: tuple[str, str, str] = ("", "", "")
+    round_name: str = "look"  # what one such round is called
+    alert: str = ""  # what a release of it calls for, in a sentence for whoever runs the model; "" if no alarm
+    unreleased: tuple[str, str, str] = ("", "", "")  # why no release is there yet, the usual cause, what to do
+    # what a study's section of its name costs and how noisy it is, in a sentence for `dpbo plan`; takes the study
+    # and its folder, and refuses what cannot run
     expected: Callable[[Any, Path], str] | None = None
 
     def n_rounds(self, recorded: Iterable[str]) -> int:

@@ -135,26 +135,7 @@ CHARGE_FIXED_BEFOREHAND = Assumption(
 )
 STATED_BY_CALLING = frozenset({PUBLIC_QUESTIONS.name})  # who calls takes it on; no study and no cap names it
 
-CALLER_ASSUMPTIONS = {
-    a.name: a
-    for a in (
-        GP_PRIOR,
-        DE_FREITAS_CONSTANTS,
-        ANSWERS_PUBLIC,
-        ROWWISE_PREDICTIONS,
-        PUBLIC_PRIOR,
-        PUBLISHED_RECORDS,
-        PUBLIC_QUESTIONS,
-        PUBLIC_MODELS,
-        ROWS_IN_ONE_TABLE,
-        DISJOINT_PEOPLE,
-        PUBLIC_VALIDATION,
-        STEP_TIMES_HIDDEN,
-        DECLARED_COST,
-        CONTAINED_ELSEWHERE,
-        CHARGE_FIXED_BEFOREHAND,
-    )
-}
+CALLER_ASSUMPTIONS = {item.name: item for item in [*globals().values()] if isinstance(item, Assumption)}
 
 
 OPERATING_SYSTEM = "operating_system"  # where a release's noise came from, as the ledger and the release write it
@@ -259,11 +240,7 @@ class PrivacyGuarantee:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "PrivacyGuarantee":
-        """Return the guarantee that `to_json` wrote.
-
-        Raises:
-            ValueError, TypeError, LookupError: it is none.
-        """
+        """Return the guarantee that `to_json` wrote."""
         return cls(
             epsilon=float("inf") if data["epsilon"] is None else amount_of(data["epsilon"]),
             delta=amount_of(data["delta"]),

@@ -61,11 +61,7 @@ class Spend:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Spend":
-        """Return the priced noise draw that `to_json` wrote.
-
-        Raises:
-            TypeError, LookupError: it is none: a price below 0, say.
-        """
+        """Return the priced noise draw that `to_json` wrote."""
 
         def units(amount: object) -> int:
             return round(amount_of(amount) * UNITS_PER_ONE)
@@ -104,6 +100,9 @@ NO_SCORE = "no_score"  # of a value whose score is None: why
 
 ALL_PAIRS = "number of pairs"  # the draw of that number
 LEARNED_FROM = "learned_from"  # the fact of which editions a search began with, oldest first
+
+
+_TEXTS = ("study", "edition", "method", "dataset", "noise", "release_id", "released_at")  # of a release
 
 
 @dataclass(frozen=True)
@@ -175,9 +174,6 @@ class Release:
         Raises:
             ValueError, TypeError, LookupError, AttributeError: it is none.
         """
-        study, edition, method, dataset, noise = (
-            text_of(data[name]) for name in ("study", "edition", "method", "dataset", "noise")
-        )
         value, facts = data["value"], data["facts"]
         if type(value) is not dict or type(facts) is not dict:
             raise TypeError("value, facts")
@@ -185,14 +181,8 @@ class Release:
             value=value,
             guarantee=PrivacyGuarantee.from_json(data["guarantee"]),
             spends=tuple(Spend.from_json(spend) for spend in list_of(data["spends"])),
-            study=study,
-            edition=edition,
-            method=method,
-            dataset=dataset,
             facts=facts,
-            noise=noise,
-            release_id=text_of(data["release_id"]),
-            released_at=text_of(data["released_at"]),
+            **{name: text_of(data[name]) for name in _TEXTS},
             ledger={text_of(name): text_of(text) for name, text in data.get("ledger", {}).items()},
         )
 
@@ -223,27 +213,16 @@ UNIT_SUFFIXES = {"persons": ", each person once", "records": ", record by record
 
 @dataclass(frozen=True)
 class DisplayedMetric:
-    """One metric of a release in its own unit, clipped to its range for people to read.
+    """One metric of a release in its own unit, clipped to its range for people to read."""
 
-    Attributes:
-        name: of the metric; "score" in a release that named none.
-        value: in its range.
-        interval: its 90% interval, low before high, or None.
-        outside: whether the noise had taken it out of its range.
-        greater_is_better: false for a loss.
-        baseline: what saying the same of every record gives on the public training set; None if nobody knows.
-        baseline_set: that set in words, what counts once in it (of a mean over persons), and a warning.
-        ends: of the metric's range, low before high; those of a score from 0 to 1 where the release has none.
-    """
-
-    name: str
-    value: float
-    interval: tuple[float, float] | None
-    outside: bool
-    greater_is_better: bool
-    baseline: float | None
-    baseline_set: str
-    ends: tuple[float, float]
+    name: str  # "score" in a release that named none
+    value: float  # in its range
+    interval: tuple[float, float] | None  # the 90% interval, low before high
+    outside: bool  # whether the noise had taken it out of its range
+    greater_is_better: bool  # false for a loss
+    baseline: float | None  # what saying the same of every record gives on the public training set, if known
+    baseline_set: str  # that set in words, what counts once in it (of a mean over persons), and a warning
+    ends: tuple[float, float]  # of the metric's range, low before high; 0 and 1 where the release has none
 
 
 def displayed_metric(release: Release) -> DisplayedMetric | None:

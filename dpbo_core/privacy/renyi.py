@@ -6,15 +6,13 @@
 | ε(α) | `at(alpha)` | Rényi cost: D_α between neighbours is at most this, in both directions | scalar ≥ 0 |
 | ε | `epsilon` | the pure part | scalar ≥ 0 |
 | ρ | `rho` | the part in zero-concentrated differential privacy, αρ at α | scalar ≥ 0 |
-| δ̂ | `delta(epsilon)` | δ at a given ε | scalar in [0, 1] |
 
 Sources: Bun, Steinke (2016), Lemma B.1 (randomised response is the worst pure mechanism at every order); Mironov
-(2017), Proposition 1 (parts add up); Canonne, Kamath, Steinke (2020), Proposition 12 (δ).
+(2017), Proposition 1 (parts add up).
 """
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 ORDERS = tuple(1.0 + 10.0 ** (k / 24.0) for k in range(-60, 145))  # 1.003 … a million
 
@@ -75,18 +73,6 @@ class RenyiCurve:
             rounding = 1e-15 * (1.0 + self.epsilon + 1.0 / (alpha - 1.0))
             pure = min(self.epsilon, 0.5 * alpha * self.epsilon**2, max(0.0, response) + rounding)
         return (pure + alpha * self.rho + self._cost_in_table(alpha)) * (1.0 + 1e-14)
-
-    def delta(self, epsilon: float) -> float:
-        """Return the smallest δ for which the curve gives (ε, δ), over its orders, rounded up; at most 1."""
-        logarithms = (
-            (alpha - 1.0) * (cost - epsilon + math.log1p(-1.0 / alpha)) - math.log(alpha)
-            for alpha, cost in self._costs
-        )
-        return min(1.0, math.exp(min(0.0, *logarithms)) * (1.0 + 1e-9))
-
-    @cached_property
-    def _costs(self) -> tuple[tuple[float, float], ...]:
-        return tuple((alpha, self.at(alpha)) for alpha in self.orders)
 
     def _cost_in_table(self, alpha: float) -> float:
         """The table's cost at its first order from `alpha` on; infinite beyond the last, 0 without a table."""

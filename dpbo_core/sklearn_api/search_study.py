@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples
 
 from dpbo_core.data.aliasing import aliased
 from dpbo_core.data.features import class_labels
-from dpbo_core.data.frames import Count, Frame, frame_of, target_values
+from dpbo_core.data.frames import Frame, frame_of, target_values
 from dpbo_core.data.values import numbers, positions, value_column
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.ledger.ledger import PrivacyLedger
@@ -214,7 +214,7 @@ def split_of(search: Any, tables: TwoTables, ledger: PrivacyLedger, group: str |
         tables.y_validation,
         shown_as="X_validation",
         width=width,
-        count=Count.PUBLIC if search.n_persons is None else Count.PRIVATE,
+        private_count=search.n_persons is not None,
     )
     if not validation.names:  # an empty table, whose number of records is private: it gets the public columns
         names = (*training.names, *sorted(named - {*training.names}))

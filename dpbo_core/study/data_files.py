@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -185,7 +186,7 @@ def training_table(
         return tables[0], section.target_column
     shown = section.training_file
     require(bool(shown), "the study names no public predictions", remedy="give data.public")
-    mode = SENSITIVE_FILE if section.sensitive_training else PUBLIC_FILE.of_inodes(inodes)
+    mode = SENSITIVE_FILE if section.sensitive_training else replace(PUBLIC_FILE, inodes=inodes)
     if fitted is not None:
         mode = mode.of_map(fitted)
     elif cells or spec.model.takes_columns:

@@ -287,7 +287,7 @@ class SensitiveTrainingSet(DataSection):
         from dpbo_core.methods.problem import TrainingFacts
 
         classes = self.labels or bundled.public_facts(self.bundled_name)[0]
-        names = bundled.FEATURE_COLUMNS.get(self.bundled_name, ())
+        names = bundled.SETS[self.bundled_name].columns if self.bundled_name in bundled.SETS else ()
         return TrainingFacts(self.n_trained or 0, classes, names, scored=not self.has_validation)
 
     def check_study(self, study: "StudySpec") -> None:

@@ -246,7 +246,7 @@ class TrialStudy:
         rng = np.random.default_rng(0)
         if self.data.source is not None:
             classes: tuple[Any, ...]
-            classes, d = bundled.public_facts(self.data.source)[0], len(bundled.FEATURE_COLUMNS[self.data.source])
+            classes, d = bundled.public_facts(self.data.source)[0], len(bundled.SETS[self.data.source].columns)
         else:
             shown = str(self.data.training)
             require(

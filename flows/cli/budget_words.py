@@ -238,10 +238,10 @@ def _source(text: str) -> Source:
     """Return the source that a word names: "memory", a bundled set, an address, URL#table, or else a file's
     path.
     """
-    from dpbo_core.data.bundled import SET_SIZES
+    from dpbo_core.data.bundled import SETS
     from dpbo_core.study.named_sources import named_source
 
-    return named_source(text, [name for name, _ in SET_SIZES])
+    return named_source(text, [*SETS])
 
 
 @budget_app.command()

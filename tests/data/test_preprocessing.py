@@ -18,7 +18,7 @@ from worlds import at_length
 
 from dpbo_core.data import Encoded, Preprocessing, Table, read_table, table_of
 from dpbo_core.data.csv_file import read_csv
-from dpbo_core.data.features import Scaling, clipped, clipped_rows, scaled_rows
+from dpbo_core.data.features import clipped, clipped_rows, scaled_rows
 from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE
 from dpbo_core.errors import StudyInvalid
 
@@ -488,7 +488,7 @@ def test_rows_are_the_same_doubles_with_mantissas_apart_and_without(d, r, seed, 
         rows[:] = raw[:, records]
         yield slice(0, d)
 
-    clipped_rows(fill, np.zeros(r, dtype=np.bool_), Scaling(center, scale), out, radius=radius, bound=0.8)
+    clipped_rows(fill, np.zeros(r, dtype=np.bool_), (center, scale), out, radius=radius, bound=0.8)
     with np.errstate(all="ignore"):
         by_mantissas = clipped(*scaled_rows(raw, center, scale), radius=radius, bound=0.8)
     normal = np.abs(by_mantissas.T) >= 2.0**-900

@@ -4,7 +4,6 @@ Run by `make frameworks`, which installs what it imports; no other lane collects
 """
 
 import json
-import subprocess
 import sys
 
 import lightgbm
@@ -14,7 +13,7 @@ import xgboost
 from audit.rowwise import moved, public
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_final_model import COLUMNS, HOSTILE, REGRESSION, WITHOUT, estimator_model, regression_model
+from test_final_model import COLUMNS, HOSTILE, REGRESSION, estimator_model, predicted_without_dpbo, regression_model
 
 from dpbo_core.errors import StudyInvalid
 from dpbo_core.models.estimator_allowlist.inspection import unlisted_name, unlisted_part
@@ -153,14 +152,4 @@ def test_what_mlflow_shows_of_a_booster_loads_without_dpbo(tmp_path):
         needs = (folders[-1] / "requirements.txt").read_text()
         assert "dpbo" not in needs
         assert ("xgboost" if i == 1 else "lightgbm") in needs
-        assert not [path for path in folders[-1].rglob("*") if path.suffix in (".pkl", ".pickle", ".joblib")]
-    rows = {"a": [1, -1], "b": [10**9, 10**9], "colour": ["red", "grün"]}
-    (tmp_path / "rows.json").write_text(json.dumps(rows))
-    out = subprocess.run(
-        [sys.executable, "-c", WITHOUT, tmp_path / "rows.json", *folders],
-        capture_output=True, text=True, check=True, cwd=tmp_path,
-    ).stdout  # fmt: skip
-    for line, model in zip(out.splitlines(), models, strict=True):
-        classes, probabilities = json.loads(line)
-        assert classes == list(model.predict(rows))
-        assert np.allclose(probabilities, model.predict_proba(rows), rtol=1e-6)
+    predicted_without_dpbo(models, folders, tmp_path, rtol=1e-6)

@@ -28,8 +28,8 @@ def test_a_logged_model_is_linked_to_its_run_and_holds_what_was_released(shown, 
     (version,) = client.search_model_versions("name = 'trial'")
     assert version.run_id == run.info.run_id
     metric = displayed_metric(release)
-    assert version.description.startswith(f"{metric.name} {metric.value:.4f}, ")
-    assert f"{in_an_interval(metric.interval).replace(' to ', '–')}; ε = 1, δ = 0; " in version.description
+    interval = in_an_interval(metric.interval).replace(" to ", "–")
+    assert version.description.startswith(f"{metric.value:.4f} ({interval}) {metric.name}; ε = 1, δ = 0; ")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{here / 'mlruns' / 'mlflow.db'}")
     for address in (f"models:/{logged.model_id}", "models:/trial@champion", f"runs:/{run.info.run_id}/model"):
         model = mlflow.pyfunc.load_model(address)
@@ -44,7 +44,7 @@ def test_a_tune_that_registers_its_model_is_the_newest_and_the_first_one_is_the_
     assert (version_of(client, "champion"), version_of(client, "newest")) == ("1", "2")
     assert client.get_model_version("trial", "1").tags["dpbo.champion"] == "the first one"
     assert "dpbo.champion" not in client.get_model_version("trial", "2").tags
-    asked = "**newest** is version 2, which no comparison has found better"
+    asked = "**newest** is version 2, which stays out of use until a comparison finds it better"
     assert asked in client.get_registered_model("trial").description
     client.set_registered_model_alias("trial", "champion", "2")  # by its owner
     shown(method="public", registered=True)  # again: nothing moves, nothing twice

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -513,6 +514,22 @@ assert not any(name.split(".")[0] in ("dpbo", "dpbo_core") for name in sys.modul
 """
 
 
+def predicted_without_dpbo(models, folders, tmp_path, **tolerance):
+    """Models predict the same from the folders that MLflow shows of them, in a process without dpbo."""
+    for path in (path for folder in folders for path in folder.rglob("*")):
+        assert path.suffix not in (".pkl", ".pickle", ".joblib")
+    rows = {"a": [1, -1], "b": [10**9, 10**9], "colour": ["red", "grün"]}
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    out = subprocess.run(
+        [sys.executable, "-c", WITHOUT, tmp_path / "rows.json", *folders],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    ).stdout  # fmt: skip
+    for line, model in zip(out.splitlines(), models, strict=True):
+        classes, probabilities = json.loads(line)
+        assert classes == list(model.predict(rows))
+        assert np.allclose(probabilities, model.predict_proba(rows), **tolerance)
+
+
 def test_a_column_of_true_and_false_is_served_as_a_csv_file_has_it(tmp_path):
     """As text, so that MLflow makes no False of a gap; the features and the fingerprint are those of 1 and 0."""
     from dpbo.tasks.reporting.logged_model import _column_type
@@ -556,9 +573,6 @@ def test_mlflows_own_function_is_back_after_a_failure_and_after_two_at_once():
 
 @pytest.mark.slow  # a process that loads MLflow; test_dashboard predicts with the same model in this one
 def test_what_mlflow_shows_loads_without_dpbo_and_has_a_signature(tmp_path, monkeypatch):
-    import subprocess
-    import sys
-
     from dpbo.tasks.reporting.logged_model import save_served
 
     looks = "mlflow.utils.requirements_utils._init_packages_to_modules_map"  # at every file that is installed
@@ -571,17 +585,7 @@ def test_what_mlflow_shows_loads_without_dpbo_and_has_a_signature(tmp_path, monk
             save_served(model, model.save(tmp_path / f"data{i}"), folders[-1])
         assert "dpbo" not in (folders[-1] / "requirements.txt").read_text()
         assert json.loads((folders[-1] / "input_example.json").read_text())["columns"] == ["a", "b", "colour"]
-        assert not [path for path in folders[-1].rglob("*") if path.suffix in (".pkl", ".pickle", ".joblib")]
-    rows = {"a": [1, -1], "b": [10**9, 10**9], "colour": ["red", "grün"]}
-    (tmp_path / "rows.json").write_text(json.dumps(rows))
-    out = subprocess.run(
-        [sys.executable, "-c", WITHOUT, tmp_path / "rows.json", *folders],
-        capture_output=True, text=True, check=True, cwd=tmp_path,
-    ).stdout  # fmt: skip
-    for line, model in zip(out.splitlines(), models, strict=True):
-        classes, probabilities = json.loads(line)
-        assert classes == list(model.predict(rows))
-        assert np.allclose(probabilities, model.predict_proba(rows), atol=1e-9)
+    predicted_without_dpbo(models, folders, tmp_path, atol=1e-9)
 
 
 def test_mlflows_scoring_server_takes_a_csv_file_and_refuses_a_word_in_a_column_of_numbers(tmp_path):

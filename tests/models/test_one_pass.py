@@ -161,7 +161,7 @@ def test_trees_come_to_the_same_however_many_rows_they_are_given(world, here, mo
     assert models[0].together == min(rows, max(1, cells // 3))
     assert exposed(half.evaluate_all(models, (models[0], 99))) == whole
     assert [half.evaluate(one).expose() for one in models] == whole[0]
-    assert not models[0].prepared(np.zeros((2, 3))).rows.flags.writeable
+    assert not models[0].prepared(np.zeros((2, 3)))[0].flags.writeable
 
 
 def test_a_record_moves_each_of_many_sums_by_one_grid_at_most(world, here):

@@ -27,7 +27,7 @@ from dpbo_core.models.estimators import EstimatorFactory, FittedEstimator
 from dpbo_core.models.integer_sums import GRID
 from dpbo_core.models.scores.accuracy import Correct
 from dpbo_core.models.scores.log_loss import LogLoss
-from dpbo_core.models.scoring.persons import AddedAnswers, Persons, record_steps
+from dpbo_core.models.scoring.persons import AddedAnswers, Persons
 from dpbo_core.privacy.guarantee import NeighboringRelation, PrivacyGuarantee, PrivacyUnit
 from dpbo_core.sklearn_api.tables_in_memory import person_in_memory
 from dpbo_core.study import StudySpec, data_split
@@ -275,10 +275,10 @@ def test_a_sum_by_person_takes_each_record_where_its_content_puts_it():
     rng = np.random.default_rng(2)
     X, labels = rng.normal(size=(1100, 3)), rng.integers(0, 2, 1100)
     model, records = FittedEstimator(ByPlace(), np.zeros(3)), Encoded(X, labels, np.zeros(1100, dtype=bool), 2)
-    whole = record_steps(model, records, Correct())
+    whole = model.order_independent_steps(records, Correct())
     assert set(whole.tolist()) == {0, GRID}
     for k in (1, 80, 999):
-        assert (record_steps(model, records.part(slice(k, None)), Correct()) == whole[k:]).all()
+        assert (model.order_independent_steps(records.part(slice(k, None)), Correct()) == whole[k:]).all()
 
 
 @settings(max_examples=at_length(40), deadline=None)
@@ -329,7 +329,7 @@ def test_differences_to_another_model_are_means_of_means_too(tmp_path, scored):
     assert paired(validation="validation") == found
     spec = study(60, end="parquet", **scored)
     records = public.preprocessing.transform(data_split.validation_table(spec.data, tmp_path))
-    one, other = (record_steps(model, records, public.problem.score) for model in (last, first))
+    one, other = (model.order_independent_steps(records, public.problem.score) for model in (last, first))
     means = []
     for name in dict.fromkeys(ids):
         own = [min(max(int(one[i] - other[i]), -clipped), clipped) for i, p in enumerate(ids) if p == name]

@@ -38,18 +38,12 @@ _CALLABLE_TYPES = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, np
 
 def unlisted_part(estimator: Any) -> str:
     """Return why an estimator is not on the allowlist, its first unlisted part or package version; "" if it is."""
-    wrong_version = unread_version()
-    if wrong_version:
-        return wrong_version
-    seen: dict[int, Any] = {}  # id → object, kept alive so that no number is used twice
-    checked: set[int] = set()
-    return next(_unlisted_parts(estimator, seen, checked), "")
+    return unread_version() or next(_unlisted_parts(estimator, {}, set()), "")
 
 
 def check_listed(estimator: Any) -> None:
     """Refuse a fitted estimator that holds something off the allowlist, by a hyperparameter or by fitting."""
-    part = unlisted_part(estimator)
-    if part:
+    if part := unlisted_part(estimator):
         raise StudyInvalid(
             f"{type(estimator).__name__} was guaranteed without an assumption, and it holds {part}",
             cause="a hyperparameter, or fitting, put something into it that is not known to predict each row alone",
@@ -58,14 +52,11 @@ def check_listed(estimator: Any) -> None:
 
 
 def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Iterator[str]:
-    """Yield every part of `item` that is not on the allowlist, as text.
-
-    Objects in `seen` (by id) and classes in `checked` were examined before and are skipped; both are extended.
-    """
+    """Yield as text every part not on the allowlist; skips and extends objects `seen` and classes `checked`."""
     kind = type(item)
     if _among(kind, _PLAIN_TYPES) or _plain_of_numpy(item) or id(item) in seen:
         return
-    seen[id(item)] = item
+    seen[id(item)] = item  # kept alive so that no number is used twice
     if kind is slice:
         yield from _unlisted_parts([item.start, item.stop, item.step], seen, checked)
     elif _among(kind, _SEQUENCE_TYPES):
@@ -88,12 +79,7 @@ def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Itera
             return
         if id(kind) not in checked:
             checked.add(id(kind))
-            replaced = _replaced(kind)
-            if replaced:
-                yield replaced
-            wrong_version = unread_version(entry.package)
-            if wrong_version:
-                yield wrong_version
+            yield from filter(None, (_replaced(kind), unread_version(entry.package)))
         if entry.closed:
             return
         if kind is partial and item.func is not imported(CHECK_FUNCTION):
@@ -102,8 +88,7 @@ def _unlisted_parts(item: Any, seen: dict[int, Any], checked: set[int]) -> Itera
         if hidden:
             yield f"{kind.__name__} with its {hidden[0]} replaced"
         held = _contents(item, entry)
-        refusal = entry.refusal(held)
-        if refusal:
+        if refusal := entry.refusal(held):
             yield f"{kind.__name__} with {refusal}"
         # A listed class's own methods may be among its parameters; they were checked with the class.
         own = [member for owner in kind.__mro__ for member in vars(owner).values() if type(member) is FunctionType]
@@ -120,7 +105,6 @@ def _plain_of_numpy(item: Any) -> bool:
 
 @cache
 def _numbers_of_numpy() -> tuple[type, ...]:
-    """NumPy's own scalar types of numbers, texts and dates, and its dtypes."""
     described = [getattr(np.dtypes, name) for name in np.dtypes.__all__]
     return tuple(dict.fromkeys([*np.sctypeDict.values(), *described]))
 
@@ -208,9 +192,7 @@ def _is_foreign(member: Any, owner: type) -> bool:
     """
     packages = {owner.__module__.partition(".")[0], *sys.stdlib_module_names}
     package = type(member).__module__.partition(".")[0]
-    if type(member) is imported(
-        REQUEST_METHOD
-    ):  # in every class that derives from scikit-learn's; no verb of a study's
+    if type(member) is imported(REQUEST_METHOD):  # in every class of scikit-learn's; no verb of a study's
         return False
     if not (package in packages or package.startswith("_cython_")) or type(member) in (partial, partialmethod):
         return True
@@ -271,10 +253,7 @@ def _installed(distribution: str) -> str:
 def unlisted_name(path: str, params: Mapping[str, Any], axes: Mapping[str, Iterable[Any]]) -> str:
     """Return why an estimator of a study is not known to predict each row from that row alone; "" if it is.
 
-    Args:
-        path: its import path.
-        params: its fixed parameters.
-        axes: the values that a search may give to each parameter.
+    `params` are fixed; `axes` has the values that a search may give to each parameter.
     """
     entry = PREDICTORS.get(path)
     if entry is None:

@@ -61,12 +61,7 @@ TRUSTED_TYPES = (  # what fitted estimators of scikit-learn hold besides what sk
 
 
 class ServedModel:
-    """Raw columns in; classes, numbers, probabilities or decision values out.
-
-    Attributes:
-        preprocessing: from raw columns to the model's rows, fitted on the public set.
-        estimator: fitted, with scikit-learn's prediction methods.
-    """
+    """Raw columns in; classes, numbers, probabilities or decision values out."""
 
     def __init__(self, preprocessing: Preprocessing, estimator: Any) -> None:
         self.preprocessing, self.estimator = preprocessing, estimator
@@ -104,12 +99,7 @@ class ServedModel:
 def model_rows(preprocessing: Preprocessing, table: Any) -> Any:
     """Return the rows of `table` as the estimator takes them, encoded as scored records are.
 
-    Args:
-        preprocessing: fitted on the public set.
-        table: a data frame or columns by name; a time may be a text in ISO 8601.
-
-    Raises:
-        StudyInvalid: a value that a table's own column cannot hold.
+    The table is a data frame or columns by name; a time may be a text in ISO 8601.
     """
     columns = {feature.name: listed(table[feature.name]) for feature in preprocessing.features}
     if preprocessing.columns is None:
@@ -129,11 +119,7 @@ def listed(column: Any) -> list[Any]:
 
 
 class Linear:
-    """A linear model of ours behind the verbs of a classifier of 0 and 1.
-
-    Attributes:
-        document: weights and loss, as `model.json` holds them.
-    """
+    """A linear model of ours, by its fields of `model.json`, behind the verbs of a classifier of 0 and 1."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.document, self._weights = document, np.array(document["weights"])
@@ -153,7 +139,6 @@ class Repaired:
     """A classifier of two classes with recalibrated log-odds a·z + b, and a threshold of its own.
 
     Attributes:
-        estimator: the classifier as it was.
         terms: "verb" by which it is asked; "slope" a and "intercept" b of its log-odds z, which are its decision
             values where it is "logistic"; "threshold" of what the verb gives, above which a row is of class 1.
     """
@@ -219,13 +204,7 @@ class TransformThenPredict:
 def boosted(folder: Path, kind: Any, before: Any = None) -> Any:
     """Return the booster saved in `folder`, with the fitted transformers `before` it, if any, applied first.
 
-    Args:
-        folder: of the model.
-        kind: which it is, {"library", "class"}.
-        before: fitted transformers that come before it; None if there are none.
-
-    Raises:
-        ValueError: it is none of those that are written, it is damaged, or its package is not installed.
+    `kind` says which it is, {"library", "class"}.
     """
     library, kind = kind["library"], kind["class"]
     if library not in BOOSTER_FILES or kind not in BOOSTER_FILES[library][1]:
@@ -266,11 +245,7 @@ def _load_pyfunc(path: str) -> ServedModel:
 
 
 def _fitted(folder: Path, booster: Any) -> Any:
-    """Return the saved estimator in a folder, its booster rebuilt if it has one; an untrusted type is refused.
-
-    Raises:
-        ValueError: it names a type that is not on the list.
-    """
+    """Return the saved estimator in a folder, its booster rebuilt if it has one; an untrusted type is refused."""
     if booster is not None and not (folder / ESTIMATOR).exists():
         return boosted(folder, booster)
     from skops import io

@@ -1,7 +1,7 @@
 """The fields of `model.json`, each checked for type and range: its file may come from somebody else.
 
-Whatever is not as `storage.write` writes it is a ValueError here, before anything is charged. A field that passed
-can raise nothing on a record, and cannot make the column of one record depend on another's.
+Whatever is not as `storage.write` writes it is a ValueError or TypeError here, before anything is charged. A field
+that passed can raise nothing on a record, and cannot make the column of one record depend on another's.
 """
 
 import math
@@ -16,6 +16,7 @@ from dpbo_core.data.features import Category, Feature, Number
 from dpbo_core.data.named_columns import Kind, NamedColumn
 from dpbo_core.data.preprocessing import Preprocessing
 from dpbo_core.data.raw_cells import as_cells
+from dpbo_core.privacy.amounts import list_of, text_of
 
 T = TypeVar("T")
 VERBS = ("predict", "predict_proba", "decision_function")
@@ -32,7 +33,7 @@ def preprocessing_of(document: Mapping[str, Any]) -> Preprocessing:
     """Return the preprocessing in its fields of `model.json`."""
     document = {"csv": False, **document}  # which older models do not say
     fields = _exactly(document, "target", "classes", "features", "unit_ball", "bias", "radius", "ignored", "csv")
-    features = tuple(_feature(feature) for feature in _list(fields["features"]))
+    features = tuple(_feature(feature) for feature in list_of(fields["features"]))
     names, target = [feature.name for feature in features], _text(fields["target"])
     classes = _in_order(fields["classes"])
     bias, radius = _number(fields["bias"]), _number(fields["radius"])
@@ -43,7 +44,7 @@ def preprocessing_of(document: Mapping[str, Any]) -> Preprocessing:
         and 0.0 <= bias < 1.0
         and radius > 0.0
     )
-    ignored = frozenset(_text(name) for name in _list(fields["ignored"]))
+    ignored = frozenset(_text(name) for name in list_of(fields["ignored"]))
     unit_ball, csv = _truth(fields["unit_ball"]), _truth(fields["csv"])
     return Preprocessing(target, classes, features, unit_ball, bias, radius, ignored, csv)
 
@@ -65,20 +66,19 @@ def terms_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def row_of(cells: object, length: int) -> NDArray[np.float64]:
     """Return a public row of numbers, (`length`,), null as NaN."""
-    row = np.array([math.nan if cell is None else _number(cell) for cell in _list(cells)], dtype=np.float64)
+    row = np.array([math.nan if cell is None else _number(cell) for cell in list_of(cells)], dtype=np.float64)
     _require(row.shape == (length,))
     return row
 
 
 def cells_of(cells: object, columns: Sequence[NamedColumn]) -> NDArray[Any]:
     """Return a public row of raw cells of these columns, null as NaN."""
-    row = _list(cells)
+    row = list_of(cells)
     _require(len(row) == len(columns) and all(isinstance(cell, str | int | float | None) for cell in row))
     return as_cells(math.nan if cell is None else cell for cell in row)
 
 
 def _feature(document: Mapping[str, Any]) -> Feature | NamedColumn:
-    """Return the number, category or named column that these fields describe."""
     if "kind" in document:
         return _named_column(document)
     if "values" in document:
@@ -115,16 +115,9 @@ def _exactly(document: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     return document
 
 
-def _list(value: object) -> list[Any]:
-    """Return a JSON array."""
-    if not isinstance(value, list):
-        raise ValueError
-    return value
-
-
 def _distinct(values: object) -> tuple[float | str, ...]:
     """Return an array of numbers and texts, no two of which are equal."""
-    members = tuple(_value(value) for value in _list(values))
+    members = tuple(_text(value) if isinstance(value, str) else _number(value) for value in list_of(values))
     _require(len({*members}) == len(members))
     return members
 
@@ -136,39 +129,27 @@ def _in_order(values: object) -> tuple[float | str, ...]:
     return members
 
 
-def _value(value: object) -> float | str:
-    """Return a number or a text."""
-    return _text(value) if isinstance(value, str) else _number(value)
-
-
 def _number(value: object) -> float:
-    """Return a finite number."""
     if type(value) not in (int, float) or not math.isfinite(value):  # type: ignore[arg-type]
         raise ValueError
     return float(value)  # type: ignore[arg-type]
 
 
 def _text(value: object) -> str:
-    """Return `value`; ValueError if it is no text that UTF-8 can encode."""
-    if not isinstance(value, str):
-        raise ValueError
-    value.encode()
-    return value
+    text_of(value).encode()  # what UTF-8 cannot encode raises
+    return text_of(value)
 
 
 def _truth(value: object) -> bool:
-    """Return `value`; ValueError if it is no truth value."""
     if not isinstance(value, bool):
         raise ValueError
     return value
 
 
 def _optional(value: object, read: Callable[[object], T]) -> T | None:
-    """Return what `read` makes of a value, or None of null."""
     return None if value is None else read(value)
 
 
 def _require(condition: bool) -> None:  # noqa: FBT001  it is what is asked
-    """Raise ValueError unless the condition holds."""
     if not condition:
         raise ValueError

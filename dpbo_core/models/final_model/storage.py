@@ -43,17 +43,7 @@ if TYPE_CHECKING:
 
 
 def write(folder: Path, preprocessing: Preprocessing, model: "Model", loss: str | None) -> None:
-    """Write a model, its preprocessing and its `loss` (of a linear model) into `folder`; refused if unsafe to load.
-
-    Args:
-        folder: where to.
-        preprocessing: from raw columns to the model's rows.
-        model: trained.
-        loss: of a linear model; None of any other.
-
-    Raises:
-        StudyInvalid: the estimator holds something that could not be loaded again without running foreign code.
-    """
+    """Write a model, its preprocessing and a linear model's `loss` into `folder`; refused if unsafe to load."""
     fields = asdict(preprocessing) | {"ignored": sorted(preprocessing.ignored)}
     document: dict[str, Any] = {"format": FORMAT_VERSION, "preprocessing": fields}
     document |= (
@@ -85,15 +75,16 @@ def _write_estimator(folder: Path, estimator: Any) -> dict[str, Any]:
     rest, booster = parted(estimator)
     if rest is not None:
         (folder / ESTIMATOR).write_bytes(_dumped(rest))
-    return {} if booster is None else {"booster": write_booster(folder, booster)}
+    if booster is None:
+        return {}
+    library = _library(booster)
+    saved = booster.booster_ if library == "lightgbm" else booster
+    saved.save_model(str(folder / BOOSTER_FILES[library][0]))
+    return {"booster": {"library": library, "class": type(booster).__name__}}
 
 
 def _write_pickled(estimator: Any, folder: Path) -> NDArray[np.uint8]:
-    """Return the result of `_write_estimator` as the bytes of JSON.
-
-    It runs in the child process, the only one that may unpickle the estimator, and an array is all that the child
-    hands back.
-    """
+    """Return `_write_estimator`'s result as JSON in an array: the child process alone may unpickle it."""
     from dpbo_core.models.isolated_estimator import opened
 
     return np.frombuffer(json.dumps(_write_estimator(folder, opened(estimator))).encode(), dtype=np.uint8)
@@ -110,12 +101,7 @@ def linear_fields(model: LinearModel, loss: str | None) -> dict[str, Any]:
 
 
 def read(folder: Path) -> "tuple[Preprocessing, Model, str | None]":
-    """Return the preprocessing, the model and its loss that `write` wrote, or refused; the loss is None unless the
-    model is linear and not recalibrated.
-
-    Raises:
-        StudyInvalid: a file is missing, damaged, of another format, or names a type beyond the list above.
-    """
+    """Return the preprocessing, model and loss that `write` wrote; None unless linear and not recalibrated."""
     from dpbo_core.models.estimators import FittedEstimator
     from dpbo_core.models.final_model.fields import cells_of, linear_of, preprocessing_of, row_of, terms_of
 
@@ -168,9 +154,8 @@ def packages_of(estimator: Any) -> tuple[str, ...]:
     from dpbo_core.models.isolated_estimator import IsolatedEstimator
 
     if isinstance(estimator, IsolatedEstimator):
-        library = next(
-            (name.partition(".")[0] for name in estimator.modules if name.partition(".")[0] in BOOSTER_FILES), ""
-        )
+        packages = (name.partition(".")[0] for name in estimator.modules)
+        library = next((name for name in packages if name in BOOSTER_FILES), "")
     else:
         library = _library(parted(estimator)[1])
     return tuple(distributions_of_packages()[library][:1]) if library else ()
@@ -179,17 +164,6 @@ def packages_of(estimator: Any) -> tuple[str, ...]:
 def is_linear(estimator: Any) -> bool:
     """Whether the estimator is dpbo's own linear model, recalibrated, which needs no scikit-learn to be loaded."""
     return isinstance(estimator, Repaired) and isinstance(estimator.estimator, Linear)
-
-
-def write_booster(folder: Path, booster: Any) -> dict[str, str]:
-    """Write a booster into `folder`; returns the JSON fields that say how to read it again."""
-    library, kind = _library(booster), type(booster).__name__
-    path = folder / BOOSTER_FILES[library][0]
-    if library == "lightgbm":
-        booster.booster_.save_model(str(path))
-    else:
-        booster.save_model(str(path))
-    return {"library": library, "class": kind}
 
 
 def _library(estimator: Any) -> str:
@@ -230,9 +204,6 @@ def _dumped(estimator: Any) -> bytes:
 
 
 def _estimator(folder: Path, booster: Any) -> Any:
-    """Return the estimator saved in a folder: read by skops; or a booster, read by its own package, behind its
-    preprocessing if it has one. A model that cannot be read is refused.
-    """
     if booster is None:
         return loaded_estimator(folder / ESTIMATOR, verb="predict")
     before = loaded_estimator(folder / ESTIMATOR, verb="transform") if (folder / ESTIMATOR).exists() else None
@@ -247,13 +218,7 @@ def _estimator(folder: Path, booster: Any) -> Any:
 
 
 def loaded_estimator(path: Path, *, verb: str, content: bytes | None = None) -> Any:
-    """Return the estimator in a skops file, refused if damaged, of an untrusted type or without the method `verb`.
-
-    `content` is the file's, where it was read already.
-
-    Raises:
-        StudyInvalid: it is damaged, or names a type that is not trusted.
-    """
+    """Return the estimator in a skops file (or its `content`), refused if untrusted, damaged or without `verb`."""
     from skops import io
 
     from dpbo_core.models.final_model.structure import check_structure, clear_padding
@@ -278,12 +243,10 @@ def loaded_estimator(path: Path, *, verb: str, content: bytes | None = None) -> 
 
 
 def _not_finite(constant: str) -> float:
-    """Raise an error for a number that is not JSON's, NaN or Infinity, as Python's reader would take it."""
     raise ValueError(constant)
 
 
 def _unreadable_model(path: Path) -> StudyInvalid:
-    """Return the error for a final model's file that is missing, damaged or of another version."""
     return StudyInvalid(
         f"no final model can be read from {str(path)!r}",
         cause="another version of dpbo or scikit-learn wrote it, or it is damaged or missing",

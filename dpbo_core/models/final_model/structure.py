@@ -58,7 +58,6 @@ def _zero_between_fields(table: Any) -> None:
 
 
 def _objects(item: Any) -> Iterator[Any]:
-    """Yield an object and every object inside it, each once."""
     visited: dict[int, Any] = {}  # by identity; what it holds stays alive, so that no identity is used twice
     waiting = [item]
     while waiting:
@@ -78,10 +77,7 @@ def _objects(item: Any) -> Iterator[Any]:
 
 
 def _check_tree(tree: Any, width: int) -> None:
-    """Refuse a tree that splits by a feature beyond `width`, or in which a child does not come after its parent.
-
-    Children after their parents exclude cycles.
-    """
+    """Refuse a tree that splits by a feature beyond `width`, or has a child before its parent: maybe a cycle."""
     nodes, count = tree.__getstate__()["nodes"], tree.node_count
     _require(0 < count == len(nodes) == len(tree.__getstate__()["values"]) and tree.n_features <= width)
     inner = nodes["left_child"] != -1
@@ -89,7 +85,6 @@ def _check_tree(tree: Any, width: int) -> None:
 
 
 def _check_boosted(model: Any, width: int) -> None:
-    """Refuse boosted trees of histograms that point outside themselves."""
     categorical = np.asarray(model._bin_mapper.is_categorical_, dtype=bool)
     _require(categorical.shape == (width,))
     for predictor in (each for trees in model._predictors for each in trees):
@@ -130,7 +125,6 @@ def _check_neighbours(tree: Any) -> None:
 
 
 def _check_support(model: Any, width: int) -> None:
-    """Refuse support vectors whose numbers and widths do not agree."""
     counts, vectors = np.asarray(model._n_support), model.support_vectors_
     classes = len(counts)
     pairs = max(1, classes * (classes - 1) // 2)
@@ -148,6 +142,5 @@ def _check_support(model: Any, width: int) -> None:
 
 
 def _require(condition: bool) -> None:  # noqa: FBT001  it is what is asked
-    """Raise ValueError unless the condition holds."""
     if not condition:
         raise ValueError("an index of the estimator points outside it")

@@ -47,9 +47,7 @@ class LinearModel(ScorableModel):
     certificate: float
 
     def __post_init__(self) -> None:
-        weights = np.array(self.weights, dtype=np.float64)
-        weights.flags.writeable = False
-        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "weights", _frozen(self.weights))
 
     def __repr__(self) -> str:
         return f"LinearModel(d={len(self.weights)})"
@@ -64,14 +62,8 @@ class LinearModel(ScorableModel):
 
         Each margin is a function of its own row and ŵ alone, to the last bit: one scalar product a row, its order
         fixed by d (a matrix product's rounding may depend on a row's place in the block).
-        A sign of 0 gives margin 0. Never warns; a row that is not finite gives what arithmetic gives.
-
-        Args:
-            X: (m, d) rows, the constant feature among them where there is one.
-            signs: (m,) in {−1, 0, +1}.
-
-        Returns:
-            (m,). Rows that are not contiguous doubles take a block of at most 4096 of them in extra memory.
+        A sign of 0 gives margin 0. Never warns; a row that is not finite gives what arithmetic gives. Rows that are
+        not contiguous doubles take a block of at most 4096 of them in extra memory.
         """
         rows, classes = _as_rows(X, signs, len(self.weights))
         slopes = self.weights
@@ -108,9 +100,7 @@ class LinearModel(ScorableModel):
 
     @classmethod
     def block_rows(cls, models: Sequence[Self], n_records: int) -> int:  # noqa: ARG003
-        """Return the number of records to score in one block, so that about `SCORES_PER_BLOCK` scores are in memory
-        at once.
-        """
+        """Return the number of records of a block, so that about `SCORES_PER_BLOCK` scores are held at once."""
         return max(MIN_BLOCK_RECORDS, SCORES_PER_BLOCK // len(models))
 
     @classmethod
@@ -122,6 +112,12 @@ class LinearModel(ScorableModel):
         return near.blocks(records, lambda part: cls.steps_of_all(models, part, score))
 
 
+def _frozen(weights: ArrayLike) -> NDArray[np.float64]:
+    own = np.array(weights, dtype=np.float64)
+    own.flags.writeable = False
+    return own
+
+
 def _margin_steps(margins: NDArray[np.float64], score: MarginScore) -> Integers:
     return to_grid(score.phi(margins), score.score_range, broken_score=score.broken_score)
 
@@ -131,11 +127,6 @@ def margins_of(models: Sequence[LinearModel], X: ArrayLike, signs: ArrayLike) ->
 
     To the last bit: the same scalar product of a row and a model's weights, one at a time; a row is in the cache
     while all models see it.
-
-    Args:
-        models: L of them, at least one, of d features each.
-        X: (m, d) rows.
-        signs: (m,) in {−1, 0, +1}.
     """
     slopes = np.stack([model.weights for model in models])
     rows, classes = _as_rows(X, signs, slopes.shape[1])
@@ -159,17 +150,8 @@ def train(
 ) -> LinearModel:
     """Return the model ŵ ≈ argmin (λ/2)‖w‖² + (1/n) Σ ℓ(y_i wᵀx_i), descending from w = 0.
 
-    It is refused unless ‖ŵ − argmin‖ is certified to be at most `tolerance`.
-
-    Args:
-        X: (n, d) public rows, finite, n ≥ 1, d ≥ 1.
-        signs: (n,) in {−1, +1}.
-        loss: "logistic" or "hinge".
-        regularization: λ > 0.
-        tolerance: the largest certificate to return; `default_tolerance(loss, λ)` where None.
-
-    Returns:
-        A model with certificate ≤ tolerance.
+    It is refused unless ‖ŵ − argmin‖ is certified to be at most `tolerance`, which is `default_tolerance(loss, λ)`
+    where None. `loss` is "logistic" or "hinge", and λ the `regularization`.
     """
     return minimise(SignedRows.of(X, signs), loss=loss, regularization=regularization, tolerance=tolerance)
 
@@ -226,9 +208,7 @@ class SoftmaxModel(ScorableModel):
     weights: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        weights = np.array(self.weights, dtype=np.float64)
-        weights.flags.writeable = False
-        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "weights", _frozen(self.weights))
 
     def steps(self, records: Encoded, score: Score) -> Integers:
         """Return each record's score as an integer, (m,): 2²⁴ where its class is predicted right, else 0."""
@@ -329,11 +309,8 @@ class LinearTrainer:
 
     @cached_property
     def _warm_path(self) -> LogisticPath | None:
-        return (
-            LogisticPath(self._signed_rows)
-            if self.loss == "logistic" and self.X.shape[1] <= MAX_ANCHOR_FEATURES
-            else None
-        )
+        starts = self.loss == "logistic" and self.X.shape[1] <= MAX_ANCHOR_FEATURES
+        return LogisticPath(self._signed_rows) if starts else None
 
     def public_score(self, point: Mapping[str, Any], *, seed: int) -> float:
         """Return the cross-validated public score at point["lambda"], or the AUC of pairs within folds; cached."""
@@ -369,10 +346,8 @@ class LinearTrainer:
     def _cross_validated_auc(self, score: PairScore, point: Mapping[str, Any], seed: int) -> float:
         from dpbo_core.models.baseline import fold_of, one_class
 
-        folds, tables = (
-            fold_of(self.signs.astype(np.int64), seed=seed),
-            [np.zeros((2, score.n_cells), dtype=np.int64)],
-        )
+        folds = fold_of(self.signs.astype(np.int64), seed=seed)
+        tables = [np.zeros((2, score.n_cells), dtype=np.int64)]
         for fold in range(folds.max() + 1):
             out = folds == fold
             if not one_class(self.signs, out):

@@ -188,9 +188,7 @@ def _line_search(rows: SignedRows, place: Place, step: NDArray[np.float64]) -> P
     return None
 
 
-_MAX_DENSE_ANCHOR_FEATURES = (
-    128  # features up to which anchors stand closer: a curvature costs about d/16 visits to the rows
-)
+_MAX_DENSE_ANCHOR_FEATURES = 128  # up to which anchors stand closer: a curvature costs about d/16 visits
 _MIN_ANCHOR_LAMBDA = 1e-24  # of λ_0: no smaller λ has an anchor of its own
 _ANCHOR_GRADIENT_SHARE = 1e-5  # gradient of an anchor, as a share of the gradient at w = 0
 MAX_ANCHOR_FEATURES = 1024  # features beyond which the anchors' matrices would take more memory than they save time

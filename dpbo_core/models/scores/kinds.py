@@ -3,11 +3,6 @@
 What is declared is all that the other modules need to know of a score by its name. `NaturalUnit` converts a mean
 score to the unit that people know: a loss, or the values of a user's own function.
 
-| symbol | name here | meaning | shape |
-|---|---|---|---|
-| f | `score` | the mean score, in [0, G]; more is better, whatever it is a score of | scalar |
-| z | `zero` | what f = 0 is in the natural unit: E for a loss clipped at E | scalar |
-
 Margin scores g = φ(y·wᵀx), which a certified linear model is scored by.
 
 | symbol | name here | meaning | shape |
@@ -15,10 +10,6 @@ Margin scores g = φ(y·wᵀx), which a certified linear model is scored by.
 | t | `margins` | y·wᵀx, one a record | (m,) |
 | φ | `phi` | nondecreasing from 0 to G | (m,) → (m,) |
 | s | `steepness` | slope of the score | scalar > 0 |
-| L | `lipschitz` | Lipschitz constant of one record's score in w, for ‖x‖₂ ≤ 1 | scalar, ∞ for accuracy |
-| G | `score_range` | range of one record's score | scalar, 1 here |
-| φ(0) | `broken_score` | score of a record that was replaced by (x = 0, y = +1) | scalar |
-| η | `rounding` | bound of what is lost in computing φ of a finite margin | scalar |
 | R | `span(‖w‖)` | φ(‖w‖) − φ(−‖w‖), the range over all records at fixed w | scalar ≤ min(G, 2L‖w‖) |
 
 A score never raises and never warns: what it would say could hold a record. A NaN margin scores φ(0).
@@ -30,9 +21,6 @@ Scores of any estimator's predictions: one record at a time, bounded, larger is 
 | y | `truth` | class indices, or targets of a regression | (k,) |
 | ŷ, p | `outcome` | what the verb `needs` gave: a class, a number, or a probability a class | (k,) or (k, C) |
 | g | `of(outcome, truth)` | one record's score in [0, G], a function of its own row alone | (k,) |
-| G | `score_range` | range of one record's score | scalar > 0 |
-| π_c | `shares` | public share of class c | (C,) |
-| E | `bound` | public bound of a loss | scalar > 0 |
 
 A loss ℓ clipped at E becomes the score E − min(ℓ, E), so the mean loss is at most E − score. What the estimator or
 the user's function gives is never trusted: NaN scores 0 and everything else is clipped to [0, G] by `to_grid`.
@@ -126,13 +114,7 @@ class NaturalUnit:
         return self.zero + (score if self.greater_is_better else -score)
 
     def metric(self, name: str, score: float | None, interval: Sequence[float] | None) -> dict[str, Any]:
-        """Return a score and its interval converted to the metric `name` (a loss, say), as plain JSON.
-
-        Args:
-            name: of the metric.
-            score: with its noise, so perhaps outside its range; None if none is stated.
-            interval: of the score, low before high, or None.
-        """
+        """Return a score, with its noise, and its interval converted to the metric `name`, as plain JSON."""
         ends = None if interval is None else sorted(self.of(end) for end in interval)
         return {
             "name": name,
@@ -305,11 +287,7 @@ def check_two_classes(name: str, n_classes: int, *, instead: tuple[str, ...], al
 def counts(classes: NDArray[Any], usable: NDArray[np.bool_], cells: Integers, n_cells: int) -> Integers:
     """Return how many usable records of each class are in each cell, (2, B), as sensitive as the records.
 
-    Args:
-        classes: (m,) index of the class.
-        usable: (m,) False for what is in neither class.
-        cells: (m,) in 0 … B − 1.
-        n_cells: B.
+    Of each record (m,): the index of its class, False in `usable` if it is in neither, and its cell in 0 … B − 1.
     """
     counted = usable & ((classes == 0) | (classes == 1))
     places = np.where(counted, classes * n_cells + cells, 2 * n_cells).astype(np.int64)

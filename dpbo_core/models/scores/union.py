@@ -58,12 +58,8 @@ RECORD_SCORES: Mapping[str, Callable[[Numbers], RecordScore]] = _ScoreMakers("of
 PAIR_SCORES: Mapping[str, Callable[[Numbers], PairScore]] = _ScoreMakers("of_pairs")
 
 
-_RANKING_HINT = "choose by roc_auc or log_loss, and get it from `dpbo evaluate`"
-_MULTICLASS_HINT = "choose by log_loss or brier, or make a study of one class against the rest"
-_ABSOLUTE_ERROR_HINT = "choose by absolute_error with a public error_bound"
 _SQUARED_ERROR_HINT = "choose by squared_error with a public error_bound"
 _UNBOUNDED_REASON = "one record can move it without a bound, or it is no mean over records"
-_WHOLE_TABLE_REASON = "it is a ratio of counts of the whole table, which one record moves by more than a mean"
 _AVERAGES = ("", "_macro", "_micro", "_weighted", "_samples")
 _CLUSTERINGS = (
     "adjusted_mutual_info_score adjusted_rand_score completeness_score fowlkes_mallows_score homogeneity_score "
@@ -72,7 +68,6 @@ _CLUSTERINGS = (
 
 
 def _entries(names: str, cause: str, remedy: str) -> dict[str, tuple[str, str]]:
-    """Return the same cause and remedy of a refusal for each name in the space-separated `names`."""
     return dict.fromkeys(names.split(), (cause, remedy))
 
 
@@ -81,19 +76,21 @@ UNSUPPORTED_SCORES = {
     **_entries(
         f"{_averaged} average_precision matthews_corrcoef d2_brier_score d2_log_loss_score "
         "positive_likelihood_ratio neg_negative_likelihood_ratio",
-        _WHOLE_TABLE_REASON,
-        _RANKING_HINT,
+        "it is a ratio of counts of the whole table, which one record moves by more than a mean",
+        "choose by roc_auc or log_loss, and get it from `dpbo evaluate`",
     ),
     **_entries(
         "roc_auc_ovr roc_auc_ovo roc_auc_ovr_weighted roc_auc_ovo_weighted top_k_accuracy",
         "of several classes there are several such numbers, and their mean moves too far with one record",
-        _MULTICLASS_HINT,
+        "choose by log_loss or brier, or make a study of one class against the rest",
     ),
     **_entries("neg_log_loss", "it is written here as a score with a public bound", 'write score = "log_loss"'),
     **_entries("neg_brier_score", "it is written here as a score", 'write score = "brier"'),
-    **_entries("neg_mean_absolute_error neg_median_absolute_error", _UNBOUNDED_REASON, _ABSOLUTE_ERROR_HINT),
     **_entries(
-        "neg_mean_absolute_percentage_error d2_absolute_error_score", _UNBOUNDED_REASON, _ABSOLUTE_ERROR_HINT
+        "neg_mean_absolute_error neg_median_absolute_error neg_mean_absolute_percentage_error "
+        "d2_absolute_error_score",
+        _UNBOUNDED_REASON,
+        "choose by absolute_error with a public error_bound",
     ),
     **_entries(
         "r2 explained_variance",
@@ -102,13 +99,8 @@ UNSUPPORTED_SCORES = {
         "has the larger value of it",
     ),
     **_entries(
-        "neg_mean_squared_error neg_root_mean_squared_error max_error neg_max_error",
-        _UNBOUNDED_REASON,
-        _SQUARED_ERROR_HINT,
-    ),
-    **_entries(
-        "neg_mean_squared_log_error neg_root_mean_squared_log_error neg_mean_poisson_deviance "
-        "neg_mean_gamma_deviance",
+        "neg_mean_squared_error neg_root_mean_squared_error max_error neg_max_error neg_mean_squared_log_error "
+        "neg_root_mean_squared_log_error neg_mean_poisson_deviance neg_mean_gamma_deviance",
         _UNBOUNDED_REASON,
         _SQUARED_ERROR_HINT,
     ),
@@ -120,8 +112,6 @@ UNSUPPORTED_SCORES = {
 }
 
 
-_SQUARE_NOTE = "its square ranks candidates alike, and is a mean over records"
-_MEDIAN_NOTE = "at the median it is half of it, and dpbo has no other quantile"
 NICKNAMES = {  # what people call a score: our name, and the cause to state
     "acc": ("accuracy", "an abbreviation"),
     "auc": ("roc_auc", "an abbreviation"),
@@ -130,8 +120,8 @@ NICKNAMES = {  # what people call a score: our name, and the cause to state
     "logloss": ("log_loss", "another spelling"),
     "mae": ("absolute_error", "an abbreviation"),
     "mse": ("squared_error", "an abbreviation"),
-    "pinball": ("absolute_error", _MEDIAN_NOTE),
-    "rmse": ("squared_error", _SQUARE_NOTE),
+    "pinball": ("absolute_error", "at the median it is half of it, and dpbo has no other quantile"),
+    "rmse": ("squared_error", "its square ranks candidates alike, and is a mean over records"),
 }
 
 

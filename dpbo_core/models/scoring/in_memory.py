@@ -75,12 +75,6 @@ class ScorableModel(ABC):
             yield 1, cls.steps_of_all(models, records.part(slice(at, at + size)), score)
 
 
-def common_class(models: Sequence[ScorableModel]) -> type[ScorableModel]:
-    """Return the class of all these models, whose methods score several at once; `ScorableModel` if they differ."""
-    classes = {type(model) for model in models}
-    return classes.pop() if len(classes) == 1 else ScorableModel
-
-
 def usable_mask(records: Encoded) -> NDArray[np.bool_]:
     """Return a mask (m,) of the records that could be read and have a known class."""
     return ~records.broken & (records.labels >= 0)
@@ -128,19 +122,11 @@ class ModelBatch:
         """All models' exact integers as one sealed array, (L,)."""
         return Sensitive(np.array([total.expose() for total in self.sums], dtype=np.int64))
 
-    @classmethod
-    def of(cls, totals: Totals) -> "ModelBatch":
-        """Return the models' exact integers, and those of their differences if paired, each sealed on its own."""
-        sums, differences = totals
-        return cls(tuple(map(Sensitive, sums)), tuple(map(Sensitive, differences)))
-
 
 def evaluate_all(
     scorer: Scorer, models: Sequence[ScorableModel], paired_with: Paired | None = None, *, models_left: int = 0
 ) -> ModelBatch:
-    """Return each model's sealed integer score and, with `paired_with`, its sealed sum of clipped differences from
-    that model; files stay in the cache if `models_left` more will be scored.
-    """
+    """Return the models' sealed sums and differences, as `Half.evaluate_all`, whichever scorer it is."""
     if isinstance(scorer, Half):
         return scorer.evaluate_all(models, paired_with, models_left=models_left)
     sums = tuple(scorer.evaluate(model) for model in models)
@@ -176,8 +162,7 @@ class Half(Opaque):
         """Return each model's exact integer score, unsealed, and its sum of records' clipped differences from the
         model `paired_with` ([] for None).
 
-        Raises:
-            Sealed: records on disk could not be scored; never on account of what a record holds.
+        Where records on disk could not be scored it raises Sealed, never on account of what a record holds.
         """
 
     def evaluate(self, model: ScorableModel) -> Sensitive[int]:
@@ -201,7 +186,8 @@ class Half(Opaque):
         `models_left`: how many models will be scored on the same records after these; where none will, nothing
         that is read is kept.
         """
-        return ModelBatch.of(self.totals(models, paired_with, models_left=models_left))
+        sums, differences = self.totals(models, paired_with, models_left=models_left)
+        return ModelBatch(tuple(map(Sensitive, sums)), tuple(map(Sensitive, differences)))
 
 
 class Objective(Half):
@@ -249,7 +235,9 @@ def exact_totals(
     scored = tuple(models) if paired_with is None else (*models, paired_with[0])
     sums = np.zeros(len(models), dtype=np.int64)
     differences = np.zeros(0 if paired_with is None else len(models), dtype=np.int64)
-    for sign, steps in common_class(scored).signed_steps(scored, records, score):
+    classes = {type(model) for model in scored}  # a class may score several of its own at once
+    together = classes.pop() if len(classes) == 1 else ScorableModel
+    for sign, steps in together.signed_steps(scored, records, score):
         sums += sign * steps[:, : len(models)].sum(axis=0).astype(np.int64)  # exact: whole numbers, far below 2⁵³
         if paired_with is not None:
             whole = steps.astype(np.int64)

@@ -71,9 +71,7 @@ class PartCache(Opaque, Generic[T]):
     def get(
         self, reader: str, part: Part, read: Callable[[], Iterable[T]], *, size: Callable[[T], int], limit: int
     ) -> Iterator[T]:
-        """Yield the blocks that `read` gives for a file (part), cached here, if `limit` allows them all, until the
-        file changes or another `reader` asks.
-        """
+        """Yield a file's blocks by `read`; kept, if `limit` has room, until it changes or another `reader` asks."""
         if reader != self._reader:
             self._reader, self._bytes, self._parts = reader, 0, {}
         state = _state(part)
@@ -193,9 +191,7 @@ class PartReader:
         return self.preprocessing.transform(data.read_table(part, mode=mode, shown_as=FILE_NAME_SHOWN))
 
     def blocks(self, part: "Contents") -> Iterator[Encoded]:
-        """Yield one file's encoded records in blocks, each read when it is asked for; raises at damage in the file,
-        where `encoded` marks records as broken.
-        """
+        """Yield one file's encoded records in blocks; raises at damage, where `encoded` marks records as broken."""
         mode = SENSITIVE_FILE.of_map(self.preprocessing)
         tables = data.read_blocks(part, mode=mode, shown_as=FILE_NAME_SHOWN, rows_multiple=ROWS_PER_BLOCK)
         yield from map(self.preprocessing.transform, tables)
@@ -209,13 +205,10 @@ class PartReader:
         make: Callable[["Contents"], Iterable[T]],
         size: Callable[[T], int],
     ) -> Iterable[T]:
-        """Return the blocks that `make` gives for a part, from this process's cache, or read now and cached if they
-        fit.
-        """
+        """Return the blocks that `make` gives for a part, from this process's cache, or read now."""
         from dpbo_core.data.fetched import fetched
 
         def read() -> Iterable[T]:
-            """Return what `make` gives for the file, opened again."""
             return make(fetched(part, shown_as=FILE_NAME_SHOWN))
 
         if cached is None:
@@ -266,10 +259,7 @@ class PartWorker(PartTask):
         return len(self.models) * (1 if self.paired_with is None else 2)
 
     def __call__(self, part: Part) -> Answer | None:
-        """Return one file's integers and its number of records; None if it failed.
-
-        It never raises, since an error would be written to a worker's log.
-        """
+        """Return one file's integers and number of records; None, and no error for a worker's log, if it failed."""
         # a file that is damaged is read whole: only then is it known which records are to be broken
         for make in (self.reader.blocks, lambda file: [self.reader.encoded(file)]):
             answer = attempted(partial(self._scored, part, make), None)
@@ -278,7 +268,6 @@ class PartWorker(PartTask):
         return None  # the curator's process says that something failed, and nothing else
 
     def _scored(self, part: Part, make: Callable[["Contents"], Iterable[Encoded]]) -> Answer:
-        """Return the integers of the file, and its number of records; raises where it cannot be scored."""
         added, n_records = np.zeros(self.n_numbers, dtype=np.int64), 0
         for records in self.reader.read(part, *self._memory, make=make, size=memory_bytes):
             if not self.models or isinstance(self.score, PairScore):

@@ -3,7 +3,7 @@
 | symbol | name here | meaning | shape |
 |---|---|---|---|
 | p_i | `people[i]` | the person of record i; None if there is none | (m,) |
-| s_i | `record_steps` | record i's score in whole steps of 2⁻²⁴·G | (m,) integers in [0, 2²⁴] |
+| s_i | `person_steps` | record i's score in whole steps of 2⁻²⁴·G | (m,) integers in [0, 2²⁴] |
 | (S_p, c_p) | `PersonSums` | sums of the steps of person p's records, one a model, and their number | integers |
 | n_p | `n_persons` | public, as the caller states | scalar ≥ 1 |
 | a | `absent` | what a person who is absent scores: φ(0) under a margin score, 0 under any other | steps |
@@ -95,13 +95,9 @@ class PersonSums:
     counts: Integers  # (P,) at least 1
 
     def totals(self, n_persons: int, absent: int = 0) -> list[int]:
-        """Return, for each model, n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped to [0, n_p·2²⁴].
+        """Return, for each model, n_p·a + Σ_p (⌊S_p/c_p⌋ − a), clamped to [0, n_p·2²⁴], a = `absent` steps.
 
         It is the sum of the persons' mean scores, each rounded down to whole steps, if all n_p have records.
-
-        Args:
-            n_persons: n_p.
-            absent: steps that a person without records scores, in [0, 2²⁴].
         """
         moves = np.zeros(self.sums.shape[1], dtype=np.int64)
         for at in range(0, len(self.counts), ROWS_PER_BLOCK):
@@ -128,7 +124,6 @@ class AddedAnswers:
     """The sum, person by person, of the parts' `PersonSums`, added as their bytes come; one part at a time."""
 
     def __init__(self, n_models: int, n_persons: int) -> None:
-        """Begin without persons: `n_models` columns, and room for `n_persons`, which is touched as they come."""
         self._rows: dict[bytes, int] = {}
         self._numbers = np.zeros((min(n_persons, N_EXPECTED_PERSONS), n_models + 1), dtype=np.int64)
 
@@ -188,19 +183,14 @@ def absent_steps(score: Score) -> int:
     return int(to_grid([constant], score.score_range, broken_score=0.0)[0])
 
 
-def record_steps(model: ScorableModel, records: Encoded, score: Score) -> Integers:
-    """Return each record's score as an integer from 0 to 2²⁴, (m,), as sensitive as the records.
-
-    Element i is a function of the model and record i alone, to the last bit. It does not depend on the record's
-    position, nor on the number of other records.
-    """
-    return np.concatenate([np.zeros(0, dtype=np.int64), *person_steps((model,), records, score)], axis=None)
-
-
 def person_steps(
     models: Sequence[ScorableModel], records: Encoded, score: Score, paired_with: Paired | None = None
 ) -> Iterator[Integers]:
-    """Yield blocks of records' integer scores, a column a model, then one for each one's clipped differences."""
+    """Yield blocks of records' integer scores, a column a model, then one for each one's clipped differences.
+
+    A score is a function of the model and its record alone, to the last bit, whatever the record's position and the
+    number of others.
+    """
     for at in range(0, records.n_records, ROWS_PER_BLOCK):
         part = records.part(slice(at, at + ROWS_PER_BLOCK))
         steps = [model.order_independent_steps(part, score) for model in models]
@@ -231,7 +221,6 @@ class PersonPartWorker(PartTask):
         """Return the persons' sums of one file; nothing at all where it failed. Never raises."""
 
         def scored() -> bytes | bytearray:
-            """Return the persons' sums of the file, as bytes; raises where it cannot be scored."""
             read: Iterable[Read] = self.reader.read(
                 part,
                 *self._memory,

@@ -72,9 +72,6 @@ def answers_of_all(
     remaining, done = _Remaining(parts, last_process), Queue[tuple[Any, Any]](max(1, len(beside)))
 
     def serve_parts(process: Any) -> None:
-        """Take parts for one process until none is left, putting its answers into `done`; `LOST_ANSWER` if it
-        ends.
-        """
         part = None
         try:
             while not process.ready(START_POLL_INTERVAL_S):
