@@ -135,7 +135,26 @@ CHARGE_FIXED_BEFOREHAND = Assumption(
 )
 STATED_BY_CALLING = frozenset({PUBLIC_QUESTIONS.name})  # who calls takes it on; no study and no cap names it
 
-CALLER_ASSUMPTIONS = {item.name: item for item in [*globals().values()] if isinstance(item, Assumption)}
+CALLER_ASSUMPTIONS = {
+    a.name: a
+    for a in (
+        GP_PRIOR,
+        DE_FREITAS_CONSTANTS,
+        ANSWERS_PUBLIC,
+        ROWWISE_PREDICTIONS,
+        PUBLIC_PRIOR,
+        PUBLISHED_RECORDS,
+        PUBLIC_QUESTIONS,
+        PUBLIC_MODELS,
+        ROWS_IN_ONE_TABLE,
+        DISJOINT_PEOPLE,
+        PUBLIC_VALIDATION,
+        STEP_TIMES_HIDDEN,
+        DECLARED_COST,
+        CONTAINED_ELSEWHERE,
+        CHARGE_FIXED_BEFOREHAND,
+    )
+}
 
 
 OPERATING_SYSTEM = "operating_system"  # where a release's noise came from, as the ledger and the release write it
