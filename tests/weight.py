@@ -29,6 +29,22 @@ def n_lines(paths: Sequence[Path]) -> int:
     return sum(len(path.read_text().splitlines()) for path in paths)
 
 
+def n_said_again(paths: Sequence[Path], *, least: int = 2) -> int:
+    """Lines of runs of `least` or more statements of a function that stood, word for word, in one before."""
+    seen, again = set[str](), set[tuple[Path, int]]()
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            block = getattr(node, "body", None)
+            if not isinstance(block, list) or isinstance(node, ast.Module):
+                continue
+            for run in (block[start : start + least] for start in range(len(block) - least + 1)):
+                text = "\n".join(map(ast.dump, run))
+                if text in seen:
+                    again |= {(path, line) for line in range(run[0].lineno, run[-1].end_lineno + 1)}
+                seen.add(text)
+    return len(again)
+
+
 def main() -> None:
     """Print the table."""
     modules = python_files(*SHIPPED)
@@ -52,6 +68,7 @@ def main() -> None:
         "docstrings' share": f"{explained / lines:.1%}",
         "modules; longest; median": f"{len(modules)}; {max(lengths)} ({longest}); {median(lengths):g}",
         "shipped SQL": f"{n_lines(sql):,}",
+        "said again, in tests/": f"{n_said_again(modules):,}, {n_said_again(python_files('tests')):,}",
         "lines of tests/": f"{n_lines(python_files('tests')):,}",
         "accounting and ledger": f"{n_lines(python_files('dpbo_core/accounting', 'dpbo_core/ledger')):,}",
     }.items():
