@@ -139,7 +139,6 @@ def quickly() -> Iterator[None]:
     with ExitStack() as stack:
         for patched in (
             patch("dpbo_core.mechanisms.exponential.time.sleep", lambda seconds: None),
-            patch("dpbo_core.methods.contract.version", lambda name: "", create=True),
             patch.object(NoisyGP, "draws", once),
         ):
             stack.enter_context(patched)

@@ -53,12 +53,13 @@ def connections(folder, prelude=""):
     around["PYTHONPATH"] = f"{hook}{os.pathsep}{ROOT}"
     done = run(command("tune", "study.toml", "--json", "--register"), folder, around)
     assert json.loads(done.stdout)["replayed"] is False, done.stderr
+    assert "sitecustomize" not in done.stderr  # Python goes on without a prelude that failed
     asked = [line for line in log.read_text().splitlines() if not line.startswith("AF_UNIX")]
     inward = [line for line in asked if any(f"'{name}'" in line for name in LOOPBACK)]
     return inward, [line for line in asked if line not in inward]
 
 
-PLANTED = "import dpbo.tasks.reporting.mlflow_store as s; s.UNREPORTED.clear()"
+PLANTED = "import dpbo.tasks.reporting.mlflow_store as s; s.MLFLOW_TELEMETRY.clear()"
 
 
 @pytest.mark.slow
