@@ -203,14 +203,14 @@ def test_a_report_that_was_released_is_read_from_the_ledger(here, dpbo, reported
     print_tuned(*replayed(run_of(spec)))
     out = capsys.readouterr().out
     assert 0 < out.index("nothing was drawn") < out.index("clinic/evaluation · edition 1")
-    assert reported(spec, ".", epsilon=0.25) is None  # another question
+    assert reported(run_of(spec), epsilon=0.25) is None  # another question
     other = spec.replace(evaluation=spec.evaluation.replace(edition="2"))
-    assert reported(other, ".") is None
+    assert reported(run_of(other)) is None
     assert replayed(run_of(other)) is None  # its last step is not there yet
     alone = spec.replace(evaluation=spec.evaluation.replace(group=None, groups=None))
-    assert reported(alone, ".") is None
+    assert reported(run_of(alone)) is None
     monkeypatch.setattr("dpbo.flows.cli.running.shown_before", lambda *_: None)  # MLflow lost it: shown anew
-    assert reported(spec, ".") is None
+    assert reported(run_of(spec)) is None
 
 
 @contextmanager
