@@ -129,7 +129,7 @@ def decoded(parts: tuple[Path, ...]) -> int:
 
 def encoded(parts: tuple[Path, ...]) -> int:
     """The product's reading."""
-    read = partial(data.read_table, mode=SENSITIVE_FILE, shown_as="a part")
+    read = partial(data.read_table, mode=SENSITIVE_FILE, display_name="a part")
     encode = encoding()
     return sum(encode.transform(read(part)).n_records for part in parts)
 
@@ -227,7 +227,7 @@ def forest(m: int) -> Iterator[Row]:
     X = rng.normal(size=(m + n, FEATURES))
     y = (X[:, 0] + rng.normal(size=m + n) > 0.0).astype(np.int64)
     grown = RandomForestClassifier(TREES, random_state=0)
-    forests = [fitted(grown, X[:n], y[:n], shown_as="forest")] * FOREST_CANDIDATES
+    forests = [fitted(grown, X[:n], y[:n], display_name="forest")] * FOREST_CANDIDATES
     records = Objective(Sensitive(Encoded(X[n:], y[n:], np.zeros(m, dtype=np.bool_), 2)), Correct())
     rows, labels = X[n:], y[n:]
     loop, ours = in_turn(

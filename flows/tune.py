@@ -168,15 +168,15 @@ def _last_step(flow: PrivateFlow, run: Run, tuned: StudyResult) -> tuple[ShownRe
     """Evaluate the tuned model: the report with its page, and the number of tasks; a refused replay only warns."""
     from dpbo.flows.evaluate import n_tasks, report
 
-    shown: ShownReport = (None, None)
+    report_of_model: ShownReport = (None, None)
     try:
-        shown = report(flow, run)
+        report_of_model = report(flow, run)
     except (StudyInvalid, BudgetRefused, AssumptionNotAccepted) as refused:
         if not tuned.replayed:
             raise
         warning = DpboError(f"the release stands, and was not evaluated: {refused.what}", remedy=refused.remedy)
         flow.warnings.add(warning.message())
-    return shown, n_tasks(*shown)
+    return report_of_model, n_tasks(*report_of_model)
 
 
 def prepared(run: Run, processes: Processes | None = None) -> tuple[Precomputed | None, int]:

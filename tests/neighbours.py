@@ -80,12 +80,12 @@ class World:
         path, score, n_persons = self.folder / "validation.csv", self.problem.score, self.problem.n_persons
         head = b"a,b,colour,y\n" if n_persons is None else b"who,a,b,colour,y\n"
         path.write_bytes(head + b"".join(record + b"\n" for record in lines))
-        table = read_table(path, mode=SENSITIVE_FILE, shown_as="validation.csv")
+        table = read_table(path, mode=SENSITIVE_FILE, display_name="validation.csv")
         assert table.n_records == len(lines)
         if n_persons is None:
             assert len(lines) == self.problem.n_validation
             return Objective(Sensitive(self.fitted.transform(table)), score)
-        persons = Persons.of(read_people(path, "who", shown_as="validation.csv"))
+        persons = Persons.of(read_people(path, "who", display_name="validation.csv"))
         records = Sensitive(self.fitted.transform(table.without(["who"])))
         return PersonObjective(records, Sensitive(persons), score, n_persons)
 

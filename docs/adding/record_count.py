@@ -65,7 +65,7 @@ def count_records(count: RecordCount, file: Path, run: QueryContext) -> Release:
     recorded = replay(count.key, run)
     if recorded is not None:
         return recorded
-    header = read_header(file, mode=SENSITIVE_FILE, shown_as=file.name)
+    header = read_header(file, mode=SENSITIVE_FILE, display_name=file.name)
     if count.column not in header.columns:
         raise StudyInvalid(f"{file.name} has no column {count.column!r}", remedy="name one of its columns")
     query = count.query(file)
@@ -77,7 +77,7 @@ def count_records(count: RecordCount, file: Path, run: QueryContext) -> Release:
 
 
 def _exact(count: RecordCount, file: Path) -> Sensitive[int]:
-    table = read_table(file, mode=SENSITIVE_FILE, shown_as=file.name)
+    table = read_table(file, mode=SENSITIVE_FILE, display_name=file.name)
     cells = np.array([cell if isinstance(cell, float) else np.nan for cell in table.columns[count.column].tolist()])
     return Sensitive(int(np.count_nonzero((cells >= count.at_least) & ~table.broken)))
 

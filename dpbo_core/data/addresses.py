@@ -114,7 +114,7 @@ def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _parse_select(query: str, shown_as: str) -> Select:
+def _parse_select(query: str, display_name: str) -> Select:
     """Parse a query into its columns, table and order; one of any other shape is refused."""
     parts = SELECT_PATTERN.fullmatch(query)
     if parts is not None:
@@ -127,7 +127,7 @@ def _parse_select(query: str, shown_as: str) -> Select:
             schema, table, *listed = map(_unquoted_name, names[: 2 + len(columns)])
             return Select(schema, table, tuple(listed), f" ORDER BY {order}" if order else "")
     raise StudyInvalid(
-        f"the query of {shown_as} is not of columns of one table",
+        f"the query of {display_name} is not of columns of one table",
         cause="a condition, a cast, a function, a join or a subquery could tell of one record, or mix several",
         remedy="write it like SELECT age, sex, outcome FROM visits ORDER BY id; what needs more is a view in the "
         "database, which its owner answers for",
@@ -186,28 +186,28 @@ def parse_place(folder: str | Path, text: str) -> Place:
     return parse_address(text) if is_address(text) else Path(folder) / text
 
 
-def parse_address(text: str, *, shown_as: str = "data.validation") -> Address:
+def parse_address(text: str, *, display_name: str = "data.validation") -> Address:
     """Parse a URL into an address; an error repeats nothing of it, since it may hold a password by mistake."""
     url, separator, query = text.partition(QUERY_PREFIX)
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        _refuse_address(shown_as, "is no address that can be read")
+        _refuse_address(display_name, "is no address that can be read")
     if parts.scheme not in SCHEMES:
-        _refuse_address(shown_as, f"is an address of another kind than {' and '.join(SCHEMES)}")
+        _refuse_address(display_name, f"is an address of another kind than {' and '.join(SCHEMES)}")
     open_parts = [parts.netloc, *(value for _, value in parse_qsl(parts.query))]
     if any("@" in unquote(text) for text in open_parts):
         raise StudyInvalid(
-            f"{shown_as} holds a user or a password",
+            f"{display_name} holds a user or a password",
             cause="a study is public, and is kept with every release",
             remedy="take them out, and give them by the environment: PGUSER and PGPASSWORD or PGPASSFILE, "
             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or a profile for a store",
         )
     if parts.scheme == S3:
         if separator:
-            _refuse_address(shown_as, "asks an object store for a query")
-        return _parse_object_address(parts.netloc, parts.path.lstrip("/"), parts.query, shown_as)
+            _refuse_address(display_name, "asks an object store for a query")
+        return _parse_object_address(parts.netloc, parts.path.lstrip("/"), parts.query, display_name)
     host, database = unquote(parts.netloc.rpartition(":")[0] if port else parts.netloc), parts.path.lstrip("/")
     if (
         not separator
@@ -217,51 +217,51 @@ def parse_address(text: str, *, shown_as: str = "data.validation") -> Address:
         or not database
         or any(sign in unquote(database) for sign in "/= ")
     ):
-        _refuse_address(shown_as, "lacks a server, a database or a query, or says more than these")
+        _refuse_address(display_name, "lacks a server, a database or a query, or says more than these")
     if "," in host:
-        _refuse_address(shown_as, "names several servers")
+        _refuse_address(display_name, "names several servers")
     if ODD_HOST_PATTERN.search(host):
-        _refuse_address(shown_as, "names its server with white space, or with a dot at its end")
+        _refuse_address(display_name, "names its server with white space, or with a dot at its end")
     return QueryAddress(
         host.rstrip(":").lower() if not host.startswith("/") else host,
         port or DEFAULT_PORT,
         unquote(database),
-        _parse_select(query, shown_as),
+        _parse_select(query, display_name),
     )
 
 
-def _parse_object_address(bucket: str, key: str, query: str, shown_as: str) -> ObjectAddress | FolderAddress:
+def _parse_object_address(bucket: str, key: str, query: str, display_name: str) -> ObjectAddress | FolderAddress:
     """Return the address of an object, or of a folder if the key ends in "/"; refused if it is malformed."""
     settings: Mapping[str, str] = dict(parse_qsl(query, keep_blank_values=True))
     unknown = [name for name in settings if name not in STORE_SETTINGS]
     if not bucket or not key.strip("/") or unknown or settings.get("scheme", "https") not in ("http", "https"):
-        _refuse_address(shown_as, f"lacks a bucket or an object, or says more than {', '.join(STORE_SETTINGS)}")
+        _refuse_address(display_name, f"lacks a bucket or an object, or says more than {', '.join(STORE_SETTINGS)}")
     if ODD_HOST_PATTERN.search(re.sub(r"(:\d*)?/*$", "", settings.get("endpoint_override", ""))):
-        _refuse_address(shown_as, "names its store with white space, or with a dot at its end")
+        _refuse_address(display_name, "names its store with white space, or with a dot at its end")
     if {"", ".", ".."} & set(key.removesuffix("/").split("/")):
-        _refuse_address(shown_as, "goes by a folder without a name, or by . or ..")
+        _refuse_address(display_name, "goes by a folder without a name, or by . or ..")
     if key.endswith("/"):
         return FolderAddress(bucket, key, tuple(sorted(settings.items())))
     if format_of(key) is None:
-        _refuse_address(shown_as, f"names an object that is {NEITHER_FORMAT}")
+        _refuse_address(display_name, f"names an object that is {NEITHER_FORMAT}")
     return ObjectAddress(bucket, key, tuple(sorted(settings.items())))
 
 
-def _refuse_address(shown_as: str, what: str) -> NoReturn:
+def _refuse_address(display_name: str, what: str) -> NoReturn:
     raise StudyInvalid(
-        f"{shown_as} {what}",
+        f"{display_name} {what}",
         cause="a table is a file, objects of a store, or rows of one table",
         remedy=ADDRESS_FORMS,
     )
 
 
-def list_parts(path: Place, *, shown_as: str = "data.validation") -> tuple[Part, ...]:
+def list_parts(path: Place, *, display_name: str = "data.validation") -> tuple[Part, ...]:
     """Return the Parquet files of a folder, or the objects of a prefix from its store; empty for a single table."""
     if not isinstance(path, FolderAddress):
         return list_parquet_files(path)
     from dpbo_core.data.fetched import answered, parquet_objects
 
-    return answered(lambda: parquet_objects(path), shown_as)
+    return answered(lambda: parquet_objects(path), display_name)
 
 
 def list_parquet_files(path: Place) -> tuple[Path, ...]:
@@ -277,9 +277,9 @@ def list_parquet_files(path: Place) -> tuple[Path, ...]:
 class FileFormat(NamedTuple):
     """One format, by the homes of its readers, "module:function" inside `dpbo_core.data`."""
 
-    header: str  # gives the column names and the number of records: (contents, mode=, shown_as=)
-    table: str  # gives the records: (contents, mode=, shown_as=)
-    # gives one column of a SENSITIVE file, a value a record, None if unreadable: (contents, column, shown_as=)
+    header: str  # gives the column names and the number of records: (contents, mode=, display_name=)
+    table: str  # gives the records: (contents, mode=, display_name=)
+    # gives one column of a SENSITIVE file, a value a record, None if unreadable: (contents, column, display_name=)
     values: str
 
 

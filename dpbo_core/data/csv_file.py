@@ -64,23 +64,23 @@ def detect_separator(header: bytes) -> str:
     return sign if sign in names else ","
 
 
-def csv_names(file: BinaryIO, *, mode: ReadMode, shown_as: str) -> tuple[str, tuple[str, ...]]:
+def csv_names(file: BinaryIO, *, mode: ReadMode, display_name: str) -> tuple[str, tuple[str, ...]]:
     """Read a CSV file's header line: the separator and the columns' names; raises if it is not one."""
     line = file.readline().removeprefix(_BOM)
     separator = detect_separator(line)
     fields = split_csv_line(line, separator)
     if not mode.sensitive:
-        _refuse_first_line(line, fields, shown_as=shown_as)
+        _refuse_first_line(line, fields, display_name=display_name)
     if fields is None:
         raise StudyInvalid(
-            f"{shown_as} is not a CSV file with a header line",
+            f"{display_name} is not a CSV file with a header line",
             cause="it is empty, encrypted, compressed, or not UTF-8 text",
             remedy="export it as comma-separated UTF-8 with the column names in the first line",
         )
-    return separator, column_names(fields, mode=mode, shown_as=shown_as)
+    return separator, column_names(fields, mode=mode, display_name=display_name)
 
 
-def _refuse_first_line(line: bytes, fields: list[str] | None, *, shown_as: str) -> None:
+def _refuse_first_line(line: bytes, fields: list[str] | None, *, display_name: str) -> None:
     """Refuse a PUBLIC first line that is no header but a remark, or ends where none should."""
     what, remedy = "", "remove that line from both files"
     if line.lower().startswith(b"sep="):
@@ -92,13 +92,15 @@ def _refuse_first_line(line: bytes, fields: list[str] | None, *, shown_as: str) 
     elif fields is not None and len(fields) > 1 and not fields[-1].strip() and fields[-2].strip():
         what, remedy = "ends in a separator", "remove it from each line of both files, or name the last column"
     if what:
-        raise StudyInvalid(f"the first line of {shown_as} {what}", cause="the program that wrote it", remedy=remedy)
+        raise StudyInvalid(
+            f"the first line of {display_name} {what}", cause="the program that wrote it", remedy=remedy
+        )
 
 
-def csv_header(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Header:
+def csv_header(contents: FileContents, *, mode: ReadMode, display_name: str) -> Header:
     """Return a CSV header's column names and the number of lines after it, none parsed; raises if it is not one."""
     with contents.open("rb") as file:
-        _, names = csv_names(file, mode=mode, shown_as=shown_as)
+        _, names = csv_names(file, mode=mode, display_name=display_name)
         count, last = 0, b"\n"
         while block := file.read(_BYTES_PER_READ):
             count += block.count(b"\n")
@@ -106,26 +108,26 @@ def csv_header(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Head
     return Header(names, count + (last != b"\n"))
 
 
-def table_in(contents: FileContents, *, mode: ReadMode, shown_as: str) -> Table:
+def table_in(contents: FileContents, *, mode: ReadMode, display_name: str) -> Table:
     """Return the records of a CSV file, by `read_csv`."""
     with contents.open("rb") as file:
-        return read_csv(file, mode=mode, shown_as=shown_as)
+        return read_csv(file, mode=mode, display_name=display_name)
 
 
-def csv_values(contents: FileContents, column: str, *, shown_as: str) -> Iterable[object]:
+def csv_values(contents: FileContents, column: str, *, display_name: str) -> Iterable[object]:
     """Return a column's fields in a SENSITIVE file whose header was checked; None for a line that is no record."""
     with contents.open("rb") as file:
-        table = read_csv(file, mode=SENSITIVE_FILE.with_cells(), shown_as=shown_as, only=(column,))
+        table = read_csv(file, mode=SENSITIVE_FILE.with_cells(), display_name=display_name, only=(column,))
     return table.cells[column]
 
 
-def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str, only: Sequence[str] | None = None) -> Table:
+def read_csv(file: BinaryIO, *, mode: ReadMode, display_name: str, only: Sequence[str] | None = None) -> Table:
     """Return all records of a CSV file as a table, one a line after the header; a broken one raises only if PUBLIC.
 
     Of a sensitive file nothing but the header can raise. `only` names the columns to read, which it has.
     """
     file.seek(0)
-    separator, header = csv_names(file, mode=mode, shown_as=shown_as)
+    separator, header = csv_names(file, mode=mode, display_name=display_name)
     names = header if only is None else only
     parts: dict[str, list[Column]] = {name: [] for name in names}
     raw: dict[str, list[object]] = {name: [] for name in names} if mode.keeps_cells else {}
@@ -135,7 +137,7 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str, only: Sequence[st
     while lines := list(islice(file, N_LINES_PER_BLOCK)):
         rows = [split_csv_line(line, separator) for line in lines]
         if not mode.sensitive:
-            _refuse_broken_rows(rows, len(header), separator, first_line=len(broken) + 2, shown_as=shown_as)
+            _refuse_broken_rows(rows, len(header), separator, first_line=len(broken) + 2, display_name=display_name)
         whole = [fields if fields is not None and len(fields) == len(header) else unread for fields in rows]
         broken.extend(fields is unread for fields in whole)
         for name, texts in zip(header, zip(*whole, strict=True), strict=True):
@@ -150,23 +152,23 @@ def read_csv(file: BinaryIO, *, mode: ReadMode, shown_as: str, only: Sequence[st
     raw_cells = {name: as_cells(column) for name, column in raw.items()}
     if not mode.keeps_cells:
         raw_cells = {name: as_cells((columns[name] == 1.0).tolist()) for name in truths}
-    return Table(columns, np.array(broken, dtype=np.bool_), shown_as, raw_cells, csv=True)
+    return Table(columns, np.array(broken, dtype=np.bool_), display_name, raw_cells, csv=True)
 
 
 def _refuse_broken_rows(
-    rows: Sequence[list[str] | None], width: int, separator: str, *, first_line: int, shown_as: str
+    rows: Sequence[list[str] | None], width: int, separator: str, *, first_line: int, display_name: str
 ) -> None:
     """Refuse a PUBLIC CSV file with a line that is no record, or has another number of fields than `width`."""
     for line, fields in enumerate(rows, start=first_line):
         if fields is None:
             raise StudyInvalid(
-                f"line {line} of {shown_as} is not a CSV record",
+                f"line {line} of {display_name} is not a CSV record",
                 cause="a letter that is not UTF-8, a blank line, a stray quote, or a line break inside a field",
                 remedy="export it again as CSV UTF-8, with every record on one line",
             )
         if len(fields) == width + 1 and all(one is None or len(one) == width + 1 for one in rows):
             raise StudyInvalid(
-                f"the header of {shown_as} has {width} names, its lines have {width + 1} fields",
+                f"the header of {display_name} has {width} names, its lines have {width + 1} fields",
                 cause="each line ends in a separator"
                 if not fields[-1].strip()
                 else "the row names or numbers in front of each line have no name",
@@ -174,7 +176,7 @@ def _refuse_broken_rows(
             )
         if len(fields) != width:
             raise StudyInvalid(
-                f"line {line} of {shown_as} has {len(fields)} fields, its header has {width}",
+                f"line {line} of {display_name} has {len(fields)} fields, its header has {width}",
                 cause=f"a {SEPARATORS[separator]} inside a field, or a name of the header, that is not quoted",
                 remedy="correct the line, or export the file again",
             )

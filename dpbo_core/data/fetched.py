@@ -47,7 +47,7 @@ class CheckedFile:
 
     path: Path
     inodes: frozenset[str]  # "device:inode:" of each file that may be opened
-    shown_as: str  # the path as the study has it
+    display_name: str  # the path as the study has it
 
     @property
     def suffix(self) -> str:
@@ -61,7 +61,7 @@ class CheckedFile:
         if f"{status.st_dev}:{status.st_ino}:" not in self.inodes:
             file.close()
             raise StudyInvalid(
-                f"{self.shown_as} is not the file that the owner's policy was asked about",
+                f"{self.display_name} is not the file that the owner's policy was asked about",
                 cause="another file was put in its place while the study began",
                 remedy="run the study again, when nobody writes the file",
             )
@@ -88,14 +88,14 @@ class QueryRows:
     columns: tuple[tuple[bytes | None, ...], ...]
     n_records: int
 
-    def table(self, *, shown_as: str, texts: Collection[str] = ()) -> Table:
+    def table(self, *, display_name: str, texts: Collection[str] = ()) -> Table:
         """Return the rows as a table, `texts` its columns of texts; no record is marked as unusable."""
-        names = column_names(self.names, mode=SENSITIVE_FILE, shown_as=shown_as)
+        names = column_names(self.names, mode=SENSITIVE_FILE, display_name=display_name)
         columns = {
             name: (written_column if name in texts else value_column)(cells)
             for name, cells in zip(names, self.columns, strict=True)
         }
-        return Table(columns, np.zeros(self.n_records, dtype=np.bool_), shown_as)
+        return Table(columns, np.zeros(self.n_records, dtype=np.bool_), display_name)
 
     def cells(self, column: str) -> tuple[bytes | None, ...]:
         """Return the values of one column as the database's texts, None for NULL."""
@@ -106,60 +106,62 @@ FileContents = Path | CheckedFile | RowGroup | StoredObject
 Contents = Path | RowGroup | StoredObject | QueryRows
 
 
-def fetched(place: Place | RowGroup, *, shown_as: str) -> Contents:
+def fetched(place: Place | RowGroup, *, display_name: str) -> Contents:
     """Download the table at an address, ready to be read; a path is returned, a folder of objects refused."""
     match place:
         case Path() | RowGroup():
             return place
         case ObjectAddress():
-            return _download_object(place, download, shown_as)
+            return _download_object(place, download, display_name)
         case FolderAddress():
             raise StudyInvalid(
-                f"{shown_as} is a folder of an object store, and one table is asked for",
+                f"{display_name} is a folder of an object store, and one table is asked for",
                 cause="it holds no object named .parquet, or this study reads its records from one file",
                 remedy="write the parts there; or give one object, s3://bucket/path/v.parquet",
             )
         case QueryAddress():
             _require_driver()
-            return answered(lambda: _fetch_rows(place), shown_as)
+            return answered(lambda: _fetch_rows(place), display_name)
 
 
-def object_header(place: ObjectAddress, *, shown_as: str) -> StoredObject:
+def object_header(place: ObjectAddress, *, display_name: str) -> StoredObject:
     """Download the part of an object that has its column names and size: of Parquet the footer, else all."""
     return _download_object(
-        place, download_footer if place.key.lower().endswith(PARQUET_SUFFIX) else download, shown_as
+        place, download_footer if place.key.lower().endswith(PARQUET_SUFFIX) else download, display_name
     )
 
 
-def _download_object(place: ObjectAddress, read: Callable[[ObjectAddress], bytes], shown_as: str) -> StoredObject:
-    content = answered(lambda: read(place), shown_as)
+def _download_object(
+    place: ObjectAddress, read: Callable[[ObjectAddress], bytes], display_name: str
+) -> StoredObject:
+    content = answered(lambda: read(place), display_name)
     return StoredObject(content, PurePosixPath(place.key).suffix.lower())
 
 
-def query_header(place: QueryAddress, *, shown_as: str) -> Header:
+def query_header(place: QueryAddress, *, display_name: str) -> Header:
     """Ask the database for a query's column names and number of rows, and no value; another encoding is refused."""
     _require_driver()
-    names, encoding, n_records = answered(lambda: _names_encoding_and_count(place), shown_as)
+    names, encoding, n_records = answered(lambda: _names_encoding_and_count(place), display_name)
     if encoding not in ACCEPTED_ENCODINGS:
         raise StudyInvalid(
-            f"the database of {shown_as} does not keep its texts in UTF-8",
+            f"the database of {display_name} does not keep its texts in UTF-8",
             cause="the same text would mean another thing than in the public training file",
             remedy="export the table as UTF-8 CSV or Parquet, or keep it in a database of that encoding",
         )
-    return Header(column_names(names, mode=SENSITIVE_FILE, shown_as=shown_as), n_records)
+    return Header(column_names(names, mode=SENSITIVE_FILE, display_name=display_name), n_records)
 
 
-def server_marks(place: QueryAddress, *, shown_as: str) -> frozenset[str]:
+def server_marks(place: QueryAddress, *, display_name: str) -> frozenset[str]:
     """Ask the database which table of which server an address leads to: two marks, whatever the spelling.
 
     One has the table's name, which stays if the table is created again each night. The other has its number, which
     stays if it is renamed. Both begin with the server's system identifier and the database's number.
     """
     _require_driver()
-    marks = answered(lambda: _query_marks(place), shown_as)
+    marks = answered(lambda: _query_marks(place), display_name)
     if not marks:
         raise StudyInvalid(
-            f"the server of {shown_as} does not say which server it is",
+            f"the server of {display_name} does not say which server it is",
             cause="another spelling of its name would be a second budget for the same people, so its system "
             "identifier is compared, and this user may not read it",
             remedy="let its owner GRANT EXECUTE ON FUNCTION pg_control_system() to the user that reads the table",
@@ -167,13 +169,13 @@ def server_marks(place: QueryAddress, *, shown_as: str) -> frozenset[str]:
     return marks
 
 
-def answered(ask: Callable[[], T], shown_as: str) -> T:
+def answered(ask: Callable[[], T], display_name: str) -> T:
     """Return what a database or a store answers; the one error for whatever fails on the way tells no cause."""
     answer = attempted(ask, None)
     if answer is not None:
         return answer
     raise StudyInvalid(
-        f"{shown_as} could not be fetched",
+        f"{display_name} could not be fetched",
         cause="no server there, no such object, table or column, no right to read it, or a server that wants a "
         "password in clear; what the server said is "
         "not repeated, since it may quote a record",

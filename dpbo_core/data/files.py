@@ -23,30 +23,30 @@ COREDUMP_FILTER = Path(
 )  # what of the memory a dump holds; its collector may ignore the limit
 
 
-def read_header(path: str | Place | RowGroup, *, mode: ReadMode, shown_as: str) -> Header:
+def read_header(path: str | Place | RowGroup, *, mode: ReadMode, display_name: str) -> Header:
     """Read, or ask of an address, the column names and the number of records of a table, and no record's content;
     for a sensitive table core dumps of this process are disabled first.
 
-    Of a query no row is requested. `shown_as` is the path as the study has it.
+    Of a query no row is requested. `display_name` is the path as the study has it.
     """
     if mode.sensitive:
         disable_core_dumps()
     if isinstance(path, QueryAddress):
-        return query_header(path, shown_as=shown_as)
+        return query_header(path, display_name=display_name)
     place = Path(path) if isinstance(path, str) else path
     if isinstance(place, ObjectAddress):
-        contents: Contents = object_header(place, shown_as=shown_as)
+        contents: Contents = object_header(place, display_name=display_name)
     else:
-        contents = fetched(place, shown_as=shown_as)
+        contents = fetched(place, display_name=display_name)
     if isinstance(contents, QueryRows):
         raise TypeError("a query has a header of its own")
-    with _translated_read_errors(contents, shown_as):
-        name = shown_as if mode.sensitive else Path(shown_as).name
+    with _translated_read_errors(contents, display_name):
+        name = display_name if mode.sensitive else Path(display_name).name
         read = reader(FORMATS[contents.suffix.lower()].header)
-        return read(contents, mode=mode, shown_as=name)  # type: ignore[no-any-return]
+        return read(contents, mode=mode, display_name=name)  # type: ignore[no-any-return]
 
 
-def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
+def read_table(path: str | Contents, *, mode: ReadMode, display_name: str) -> Table:
     """Return all records of a file as a table: a broken one raises if the file is PUBLIC, and is only marked if it
     is sensitive, for which core dumps are disabled first.
 
@@ -54,48 +54,48 @@ def read_table(path: str | Contents, *, mode: ReadMode, shown_as: str) -> Table:
         path: where the file is, or what was fetched.
         mode: of a sensitive file the table holds as many records as `read_header` says, whatever the bytes, and
             nothing but the header can raise; of a public one a record that cannot be read raises, by its line.
-        shown_as: the path as the study has it; messages about a public file's content use its last part only.
+        display_name: the path as the study has it; messages about a public file's content use its last part only.
     """
     if mode.sensitive:
         disable_core_dumps()
     path = Path(path) if isinstance(path, str) else path
     if isinstance(path, QueryRows):
-        return path.table(shown_as=shown_as, texts=mode.texts)
+        return path.table(display_name=display_name, texts=mode.texts)
     checked = mode.inodes is not None and isinstance(path, Path)
-    contents = CheckedFile(path, mode.inodes, shown_as) if checked else path  # type: ignore[arg-type]
-    with _translated_read_errors(contents, shown_as):
-        name = shown_as if mode.sensitive else Path(shown_as).name
+    contents = CheckedFile(path, mode.inodes, display_name) if checked else path  # type: ignore[arg-type]
+    with _translated_read_errors(contents, display_name):
+        name = display_name if mode.sensitive else Path(display_name).name
         read = reader(FORMATS[contents.suffix.lower()].table)
-        return of_one_type(lambda rules: read(contents, mode=rules, shown_as=name), mode)
+        return of_one_type(lambda rules: read(contents, mode=rules, display_name=name), mode)
 
 
-def read_blocks(path: Contents, *, mode: ReadMode, shown_as: str, rows_multiple: int) -> Iterator[Table]:
+def read_blocks(path: Contents, *, mode: ReadMode, display_name: str, rows_multiple: int) -> Iterator[Table]:
     """Yield a SENSITIVE Parquet file's records in blocks, as `parquet_blocks`; core dumps are disabled first."""
     from dpbo_core.data.parquet_file import parquet_blocks
 
     disable_core_dumps()
     if isinstance(path, QueryRows):
         raise TypeError("a query is read whole")
-    return parquet_blocks(path, mode=mode, shown_as=shown_as, rows_multiple=rows_multiple)
+    return parquet_blocks(path, mode=mode, display_name=display_name, rows_multiple=rows_multiple)
 
 
 @contextmanager
-def _translated_read_errors(path: FileContents, shown_as: str) -> Iterator[None]:
+def _translated_read_errors(path: FileContents, display_name: str) -> Iterator[None]:
     """Context in which a file of another format, a missing or an unreadable one raises without its content."""
     if path.suffix.lower() not in FORMATS:
         raise StudyInvalid(
-            f"{shown_as} is {NEITHER_FORMAT}",
+            f"{display_name} is {NEITHER_FORMAT}",
             cause="other formats are not read; some can run code when opened",
             remedy="convert the table to CSV or Parquet",
         )
     try:
         place = path.path if isinstance(path, CheckedFile) else path
         if isinstance(place, Path) and not place.is_file():
-            raise missing_file_error(shown_as)
+            raise missing_file_error(display_name)
         yield
     except OSError:
         raise StudyInvalid(
-            f"{shown_as} cannot be read",
+            f"{display_name} cannot be read",
             cause="its permissions, or the disk",
             remedy="make it readable and run again",
         ) from None

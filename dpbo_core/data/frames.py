@@ -69,18 +69,18 @@ class Frame:
         own_names = zip(self.names, self.native.columns, strict=True)
         return replace(table, cells={name: series_cells(self.native.get_column(own)) for name, own in own_names})
 
-    def check_target(self, *, shown_as: str) -> None:
+    def check_target(self, *, display_name: str) -> None:
         """Refuse a target of more than one column, by its shape alone."""
-        _check_one_target(self.target, shown_as)
+        _check_one_target(self.target, display_name)
 
 
-def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, private_count: bool = False) -> Frame:
+def frame_of(X: Any, y: Any, *, display_name: str, width: int | None = None, private_count: bool = False) -> Frame:
     """Return X and y as one frame, checked by shape, names and number of records alone, and not by any value.
 
     Args:
         X: a data frame, an Arrow table, or an array (n, d); the columns of an array get the names x0, x1, …
         y: (n,) of anything, or None.
-        shown_as: what messages call it.
+        display_name: what messages call it.
         width: for a SENSITIVE array of rows, its public number of columns: a row of another length is no record.
         private_count: whether the number of records is private. Then a table may be empty, and its columns be
             missing too, and no message has the number.
@@ -90,52 +90,52 @@ def frame_of(X: Any, y: Any, *, shown_as: str, width: int | None = None, private
     except Exception:  # noqa: BLE001  a name twice, or a table of a kind that must be collected first
         native = None
     if native is None:
-        raise _repeated_names_error(shown_as)
+        raise _repeated_names_error(display_name)
     if isinstance(native, nw.DataFrame):
         names, n_records = tuple(str(name) for name in native.columns), len(native)
     else:
-        native = _array(X, shown_as, width, private_count=private_count)
+        native = _array(X, display_name, width, private_count=private_count)
         d = (width or 0) if native.ndim == 1 else native.shape[1]
         names, n_records = tuple(f"x{j}" for j in range(d)), len(native)
     if len(set(names)) < len(names) or not all(names):
-        raise _repeated_names_error(shown_as)
+        raise _repeated_names_error(display_name)
     if (not names or not n_records) and (not private_count or n_records):
         raise StudyInvalid(
-            f"{shown_as}: Found array with 0 {'sample(s)' if names else 'feature(s)'} "
+            f"{display_name}: Found array with 0 {'sample(s)' if names else 'feature(s)'} "
             f"(shape=({n_records}, {len(names)})) while a minimum of 1 is required",
             remedy="give at least one record and one column",
         )
-    target = None if y is None else _target(y, shown_as)
+    target = None if y is None else _target(y, display_name)
     if target is not None and len(target) != n_records:
         raise StudyInvalid(
-            f"{shown_as} and its target have different numbers of records"
+            f"{display_name} and its target have different numbers of records"
             if private_count
-            else f"{shown_as} has {n_records} records and its target {len(target)}",
+            else f"{display_name} has {n_records} records and its target {len(target)}",
             remedy="give one target for each record",
         )
     return Frame(names, n_records, native, target)
 
 
-def _repeated_names_error(shown_as: str) -> StudyInvalid:
+def _repeated_names_error(display_name: str) -> StudyInvalid:
     return StudyInvalid(
-        f"two columns of {shown_as} share one name, or one has none",
+        f"two columns of {display_name} share one name, or one has none",
         cause="a join kept both",
         remedy="rename or drop one of them",
     )
 
 
-def _array(X: Any, shown_as: str, width: int | None, *, private_count: bool) -> Any:
+def _array(X: Any, display_name: str, width: int | None, *, private_count: bool) -> Any:
     """Return X as an array (m, d), masked or not, or a SENSITIVE one with uneven rows as an array (m,) of rows."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise StudyInvalid(
-            f"{shown_as} is a sparse matrix",
+            f"{display_name} is a sparse matrix",
             cause="every record is read value by value",
             remedy="pass X.toarray(), or select fewer columns",
         )
     if is_sequence(X):
         raise StudyInvalid(
-            f"{shown_as} is a list of rows, and a table is an array, a data frame or an Arrow table",
-            remedy=f"pass numpy.array({shown_as}), or a data frame of pandas or polars",
+            f"{display_name} is a list of rows, and a table is an array, a data frame or an Arrow table",
+            remedy=f"pass numpy.array({display_name}), or a data frame of pandas or polars",
         )
     array = np.ma.asarray(X) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
     if private_count and array.ndim == 1 and not array.size:  # what NumPy makes of a list without a row
@@ -144,7 +144,7 @@ def _array(X: Any, shown_as: str, width: int | None, *, private_count: bool) -> 
         return array
     if array.ndim != 2 or (width is None and array.dtype.kind == "c"):  # one SENSITIVE value makes all complex
         raise StudyInvalid(
-            f"{shown_as} is not a table of records and columns",
+            f"{display_name} is not a table of records and columns",
             cause="Expected 2D array, got something else; one column or one record must still have two dimensions",
             remedy="Reshape your data with X.reshape(-1, 1) for one column or X.reshape(1, -1) for one record",
         )
@@ -156,7 +156,7 @@ def is_ragged(X: Any) -> bool:
     return type(X) is np.ndarray and X.ndim == 1 and X.dtype == object
 
 
-def _target(y: Any, shown_as: str) -> Any:
+def _target(y: Any, display_name: str) -> Any:
     """Return y as a narwhals series or frame, an array, or a list; no value of it is examined."""
     try:
         native = nw.from_native(_in_series(y), allow_series=True, eager_only=True, pass_through=True)
@@ -168,7 +168,7 @@ def _target(y: Any, shown_as: str) -> Any:
         return list(y)
     array = np.ma.asarray(y) if isinstance(y, np.ma.MaskedArray) else np.asarray(native)
     if not array.ndim:
-        raise StudyInvalid(f"the target of {shown_as} is not a column", remedy="give one value a record")
+        raise StudyInvalid(f"the target of {display_name} is not a column", remedy="give one value a record")
     return array
 
 
@@ -180,26 +180,26 @@ def _in_series(y: Any) -> Any:
     return arrow.chunked_array([y]) if arrow is not None and isinstance(y, arrow.Array) else y
 
 
-def _check_one_target(target: Any, shown_as: str, width: int | None = None) -> None:
+def _check_one_target(target: Any, display_name: str, width: int | None = None) -> None:
     """Refuse a target of other than one column, by the `width` of its rows or else by its shape."""
     width = int(np.prod(getattr(target, "shape", ())[1:])) if width is None else width
     if width != 1:
         raise StudyInvalid(
-            f"the target of {shown_as} has {width} columns",
+            f"the target of {display_name} has {width} columns",
             cause="the classes were one-hot encoded, or the table was passed with its target",
             remedy="give one class or number a record",
         )
 
 
-def target_values(y: Any, *, shown_as: str, public: Iterable[int]) -> list[object]:
+def target_values(y: Any, *, display_name: str, public: Iterable[int]) -> list[object]:
     """Return the values (m,) of a target, each by itself; refused by its shape and its `public` rows alone."""
-    target = _target(y, shown_as)
-    _check_one_target(target, shown_as)
+    target = _target(y, display_name)
+    _check_one_target(target, display_name)
     values = list(_target_values(target))
     widths = {None if row is None else len(row) for row in (row_cells(values[i]) for i in public)}
     if len(widths) > 1 or None in widths:
         return values
-    _check_one_target(None, shown_as, widths.pop())
+    _check_one_target(None, display_name, widths.pop())
     rows = map(row_cells, values)  # every public label is in a row of its own
     return [row[0] if row is not None and len(row) == 1 else None for row in rows]
 

@@ -53,28 +53,28 @@ class Header:
     n_records: int
 
 
-def missing_file_error(shown_as: str) -> StudyInvalid:
+def missing_file_error(display_name: str) -> StudyInvalid:
     """Return the error to raise where a study names a file that is not there."""
     return StudyInvalid(
-        f"there is no file {shown_as}",
+        f"there is no file {display_name}",
         cause="the path is misspelt, or relative to another folder than the study file's",
         remedy="write the path relative to the study file",
     )
 
 
-def column_names(fields: Sequence[str], *, mode: ReadMode, shown_as: str) -> tuple[str, ...]:
+def column_names(fields: Sequence[str], *, mode: ReadMode, display_name: str) -> tuple[str, ...]:
     """Return a header's column names, stripped; refuse none at all, and an empty, unprintable or repeated one."""
     names = tuple(name.strip() for name in fields)
     if not names or not all(name and name.isprintable() for name in names):
         raise StudyInvalid(
-            f"a column of {shown_as} has no readable name",
+            f"a column of {display_name} has no readable name",
             cause="the table was written with its row index, or it is not UTF-8 text with a header line",
             remedy="write it again without the index (index=False), as UTF-8",
         )
     if len(set(names)) < len(names):
         twice = "" if mode.sensitive else f", {_quoted({name for name in names if names.count(name) > 1})}"
         raise StudyInvalid(
-            f"two columns of {shown_as} share one name{twice}",
+            f"two columns of {display_name} share one name{twice}",
             cause="a join or an export kept both, or the header line is missing",
             remedy="rename or drop one of them",
         )
@@ -96,7 +96,7 @@ def check_columns(
     training: Collection[str],
     validation: Collection[str],
     *,
-    shown_as: str = "the validation file",
+    display_name: str = "the validation file",
     named: Collection[str] | None = None,
 ) -> None:
     """Refuse a validation table whose columns are not the training columns, target included, in any order.
@@ -112,26 +112,26 @@ def check_columns(
     lacking = _quoted(missing, named)
     if 2 * len(missing) > len(training):
         raise StudyInvalid(
-            f"{shown_as} lacks most of the training columns, {lacking} among them",
+            f"{display_name} lacks most of the training columns, {lacking} among them",
             cause="it has no header line, is not separated by commas, or is another table",
             remedy="give both files the same header",
         )
     parts = [f"lacks {lacking}"] if missing else []
     parts += [f"has {column_count_text(n_extra)} unknown to the training table"] if n_extra else []
     raise StudyInvalid(
-        f"{shown_as} {' and '.join(parts)}",
+        f"{display_name} {' and '.join(parts)}",
         cause="a column was dropped, added or renamed in one of the files",
         remedy="give both files the same columns, in any order",
     )
 
 
 def check_record_count(
-    count: int, stated: int, *, shown_as: str = "the validation file", key: str = "n_validation"
+    count: int, stated: int, *, display_name: str = "the validation file", key: str = "n_validation"
 ) -> None:
     """Refuse a sensitive file that holds another number of records than the study states under `key`."""
     if count != stated:
         raise StudyInvalid(
-            f"{shown_as} holds {count} records, the study has {key} = {stated}",
+            f"{display_name} holds {count} records, the study has {key} = {stated}",
             cause="the file changed after the study was written",
             remedy=f"correct {key}; it is public, and every score is divided by it",
         )

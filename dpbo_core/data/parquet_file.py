@@ -41,34 +41,36 @@ class _Footer:
     groups: Mapping[int, int]
 
 
-def parquet_header(path: FileContents, *, mode: ReadMode, shown_as: str) -> Header:
+def parquet_header(path: FileContents, *, mode: ReadMode, display_name: str) -> Header:
     """Return a Parquet footer's column names and number of records; refuse a sensitive file's decimals as bytes."""
-    file, footer = _open_parquet(path, shown_as=shown_as)
+    file, footer = _open_parquet(path, display_name=display_name)
     leaves = (file.schema.column(i) for i in range(len(file.schema)))
     if mode.sensitive and any(
         leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type == "DECIMAL" for leaf in leaves
     ):
         raise StudyInvalid(
-            f"{shown_as} keeps decimals in byte arrays of any length",
+            f"{display_name} keeps decimals in byte arrays of any length",
             cause="its writer's choice; ONE of another length than the type allows fails all records of its group",
             remedy="write the column as doubles, or as decimals of a fixed length, as pyarrow does",
         )
-    names = column_names([footer.names[i] for i in _column_positions(footer)], mode=mode, shown_as=shown_as)
+    names = column_names([footer.names[i] for i in _column_positions(footer)], mode=mode, display_name=display_name)
     return Header(names, sum(footer.groups.values()))
 
 
-def read_parquet(path: FileContents, *, mode: ReadMode, shown_as: str, only: Sequence[str] | None = None) -> Table:
+def read_parquet(
+    path: FileContents, *, mode: ReadMode, display_name: str, only: Sequence[str] | None = None
+) -> Table:
     """Return all records of a Parquet file, as many as its footer says; unreadable ones raise only if PUBLIC.
 
     Of a sensitive file nothing but the footer can raise. `only` names the columns to read, in order.
     """
-    file, footer = _open_parquet(path, shown_as=shown_as)
+    file, footer = _open_parquet(path, display_name=display_name)
     fields = _column_positions(footer)
-    names = column_names([footer.names[i] for i in fields], mode=mode, shown_as=shown_as)
+    names = column_names([footer.names[i] for i in fields], mode=mode, display_name=display_name)
     if only is not None:
         fields, names = [fields[names.index(name)] for name in only], tuple(only)
     if not mode.sensitive:
-        _refuse_types(names, [footer.types[i] for i in fields], shown_as=shown_as, mode=mode)
+        _refuse_types(names, [footer.types[i] for i in fields], display_name=display_name, mode=mode)
     readers = _readers(names, mode)
     parts: list[list[list[Column]]] = [[[] for _ in names] for _ in readers]
     broken = np.zeros(sum(footer.groups.values()), dtype=np.bool_)
@@ -78,7 +80,7 @@ def read_parquet(path: FileContents, *, mode: ReadMode, shown_as: str, only: Seq
         if read is None:
             if not mode.sensitive:
                 raise StudyInvalid(
-                    f"records {start + 1} to {start + size} of {shown_as} cannot be decoded",
+                    f"records {start + 1} to {start + size} of {display_name} cannot be decoded",
                     cause="the file was damaged or cut short",
                     remedy="write it again",
                 )
@@ -90,10 +92,12 @@ def read_parquet(path: FileContents, *, mode: ReadMode, shown_as: str, only: Seq
         start += size
     values = {name: joined(pieces) for name, pieces in zip(names, parts[0], strict=True)}
     raw = zip(names, parts[1], strict=True) if mode.keeps_cells else ()
-    return Table(values, broken, shown_as, {name: np.concatenate([as_cells([]), *pieces]) for name, pieces in raw})
+    return Table(
+        values, broken, display_name, {name: np.concatenate([as_cells([]), *pieces]) for name, pieces in raw}
+    )
 
 
-def parquet_blocks(path: FileContents, *, mode: ReadMode, shown_as: str, rows_multiple: int) -> Iterator[Table]:
+def parquet_blocks(path: FileContents, *, mode: ReadMode, display_name: str, rows_multiple: int) -> Iterator[Table]:
     """Yield a SENSITIVE Parquet file's records in blocks of a few million cells, each decoded when it is asked for.
 
     Blocks are cut by position alone: all but a row group's last have a multiple of `rows_multiple` records. A row
@@ -102,9 +106,9 @@ def parquet_blocks(path: FileContents, *, mode: ReadMode, shown_as: str, rows_mu
     """
     import pyarrow as pa
 
-    file, footer = _open_parquet(path, shown_as=shown_as)
+    file, footer = _open_parquet(path, display_name=display_name)
     written = [footer.names[i] for i in _column_positions(footer)]
-    names = column_names(written, mode=mode, shown_as=shown_as)
+    names = column_names(written, mode=mode, display_name=display_name)
     readers = _readers(names, mode)
     rows = rows_multiple * max(1, BLOCK_CELLS // (rows_multiple * max(1, len(names))))
     for group, size in footer.groups.items():
@@ -117,27 +121,27 @@ def parquet_blocks(path: FileContents, *, mode: ReadMode, shown_as: str, rows_mu
             ]
             n_read += batch.num_rows
             cells = read[1] if mode.keeps_cells else {}
-            yield Table(read[0], np.zeros(batch.num_rows, dtype=np.bool_), shown_as, cells)
+            yield Table(read[0], np.zeros(batch.num_rows, dtype=np.bool_), display_name, cells)
         if n_read != size:
             raise Sealed
 
 
-def text_names(path: FileContents, *, shown_as: str) -> frozenset[str]:
+def text_names(path: FileContents, *, display_name: str) -> frozenset[str]:
     """Return the names of a Parquet file's columns of texts, by its footer."""
-    footer = _open_parquet(path, shown_as=shown_as)[1]
+    footer = _open_parquet(path, display_name=display_name)[1]
     kinds = zip(footer.names, footer.types, strict=True)
     return frozenset(name.strip() for name, kind in kinds if _type_in_words(kind) == "text")
 
 
 def row_groups(path: Path) -> tuple[Path | RowGroup, ...]:
     """Return each row group of a Parquet file as a part; the file itself if it has one, or cannot be read."""
-    n = attempted(lambda: len(_open_parquet(path, shown_as=path.name)[1].groups), 1)
+    n = attempted(lambda: len(_open_parquet(path, display_name=path.name)[1].groups), 1)
     return tuple(RowGroup(path, index) for index in range(n)) if n > 1 else (path,)
 
 
-def parquet_values(path: FileContents, column: str, *, shown_as: str) -> list[object]:
+def parquet_values(path: FileContents, column: str, *, display_name: str) -> list[object]:
     """Return a column's values, as many as the footer says; None for each that cannot be decoded."""
-    file, footer = _open_parquet(path, shown_as=shown_as)
+    file, footer = _open_parquet(path, display_name=display_name)
     name = footer.names[[name.strip() for name in footer.names].index(column)]  # as the header's check saw it
     values: list[object] = []
     for group, size in footer.groups.items():
@@ -163,7 +167,7 @@ def _readers(names: Sequence[str], mode: ReadMode) -> list[list[Callable[[Any], 
     return readers + ([[_cells] * len(names)] if mode.keeps_cells else [])
 
 
-def _open_parquet(path: FileContents, *, shown_as: str) -> tuple[Any, _Footer]:
+def _open_parquet(path: FileContents, *, display_name: str) -> tuple[Any, _Footer]:
     """Return the open Parquet file and its footer; refused if unreadable, or its record counts disagree."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -190,7 +194,7 @@ def _open_parquet(path: FileContents, *, shown_as: str) -> tuple[Any, _Footer]:
         consistent = False
     if not consistent:
         raise StudyInvalid(
-            f"{shown_as} is not a readable Parquet file",
+            f"{display_name} is not a readable Parquet file",
             cause="it is encrypted, cut short, or of another format",
             remedy="write it again as plain Parquet",
         )
@@ -302,7 +306,7 @@ def _type_in_words(kind: Any) -> str:
     return "text" if any(test(kind) for test in (*texts, is_.is_string_view, is_.is_binary_view)) else "nothing"
 
 
-def _refuse_types(names: tuple[str, ...], kinds: list[Any], *, shown_as: str, mode: ReadMode) -> None:
+def _refuse_types(names: tuple[str, ...], kinds: list[Any], *, display_name: str, mode: ReadMode) -> None:
     """Refuse a PUBLIC file with a column of neither numbers, truth values, texts nor, where kept, times."""
     import pyarrow as pa
 
@@ -311,7 +315,7 @@ def _refuse_types(names: tuple[str, ...], kinds: list[Any], *, shown_as: str, mo
             continue
         if _type_in_words(kind) == "nothing":
             raise StudyInvalid(
-                f"column {name!r} of {shown_as} is of type {kind}",
+                f"column {name!r} of {display_name} is of type {kind}",
                 cause="columns hold numbers, truth values or texts",
                 remedy="convert the column (a date to a number of days, say) or drop it from both files",
             )

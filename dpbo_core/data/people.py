@@ -63,13 +63,13 @@ def _integer_identifier(value: float | np.floating[Any]) -> Person:
     return str(int(number)) if exact and abs(number) < min(2.0**precision, 2.0**53) else None
 
 
-def read_people(path: str | Contents, column: str, *, shown_as: str) -> tuple[Person, ...]:
+def read_people(path: str | Contents, column: str, *, display_name: str) -> tuple[Person, ...]:
     """Return each record's person identifier, None for nobody's, from `column`; nothing in a record raises."""
     path = Path(path) if isinstance(path, str) else path
     if isinstance(path, QueryRows):
         return tuple(map(person_identifier, path.cells(column)))
     values = reader(FORMATS[path.suffix.lower()].values)
-    return tuple(map(person_identifier, values(path, column, shown_as=shown_as)))
+    return tuple(map(person_identifier, values(path, column, display_name=display_name)))
 
 
 def surplus_mask(people: Sequence[Any], at_most: int) -> NDArray[np.bool_]:

@@ -64,7 +64,7 @@ class PredictionColumns(Preprocessing):
         """Every column that a table must have, the target's last."""
         return (*self.feature_names, self.target)
 
-    def check(self, columns: Sequence[str], *, shown_as: str) -> None:
+    def check(self, columns: Sequence[str], *, display_name: str) -> None:
         """Refuse a table with other columns than these; foreign names are counted, not shown."""
         missing = [name for name in self.all_columns if name not in columns]
         extra = len(set(columns).difference(self.all_columns, self.ignored))
@@ -73,7 +73,7 @@ class PredictionColumns(Preprocessing):
         parts = [f"lacks {', '.join(map(repr, missing[:5]))}"] if missing else []
         parts += [f"has {extra} columns that the study does not know"] if extra else []
         raise StudyInvalid(
-            f"{shown_as} {' and '.join(parts)}",
+            f"{display_name} {' and '.join(parts)}",
             cause=f"its columns are the target and what each candidate predicted: {', '.join(self.all_columns[:5])}"
             + (" …" if len(self.all_columns) > len(self.all_columns[:5]) else ""),
             remedy="name every candidate in [space], and what is no prediction under data.ignore",
@@ -82,7 +82,7 @@ class PredictionColumns(Preprocessing):
     def transform(self, table: Table) -> Encoded:
         """Return the encoded records of a table of predictions, sensitive or not; only column names can raise."""
         table = table.without(self.ignored)
-        self.check(tuple(table.columns), shown_as=table.source)
+        self.check(tuple(table.columns), display_name=table.source)
         return self._with_target(self.rows(table), table, table.broken.copy(), np.nan)
 
     def rows(self, table: Table) -> NDArray[np.float64]:

@@ -30,7 +30,7 @@ _State = tuple[int, int, int]  # which file it is, when it was written, how long
 @dataclass(frozen=True)
 class _File:
     path: Path
-    shown_as: str
+    display_name: str
     state: _State
     n_records: int
 
@@ -59,18 +59,18 @@ class TableParts:
     source: str  # what messages call the folder
 
     @classmethod
-    def of(cls, paths: Sequence[Path], target: str, *, shown_as: str) -> Self:
+    def of(cls, paths: Sequence[Path], target: str, *, display_name: str) -> Self:
         """Return a table over one or more files, from their headers alone; refused if the columns differ."""
         files, columns = [], None
         for path in paths:
-            name = f"{shown_as}/{path.name}"
+            name = f"{display_name}/{path.name}"
             state = _file_state(path, name)
-            header = read_header(path, mode=PUBLIC_FILE, shown_as=name)
+            header = read_header(path, mode=PUBLIC_FILE, display_name=name)
             columns = columns or header.columns
             check_target(columns, target, mode=PUBLIC_FILE)
-            check_columns(columns, header.columns, shown_as=name)
+            check_columns(columns, header.columns, display_name=name)
             files.append(_File(path, name, state, header.n_records))
-        return cls(tuple(files), columns or (), shown_as)
+        return cls(tuple(files), columns or (), display_name)
 
     @property
     def n_records(self) -> int:
@@ -87,7 +87,7 @@ class TableParts:
         in_files: set[str] = set()
         for file in self.files:
             _check_unchanged(file)
-            in_files |= text_names(file.path, shown_as=file.shown_as)
+            in_files |= text_names(file.path, display_name=file.display_name)
         names = (name for name in self.columns if name in in_files)
         return frozenset(name for name in names if is_mixed(self._columns((name,), frozenset())[name]))
 
@@ -97,7 +97,7 @@ class TableParts:
         for file in self.files:
             _check_unchanged(file)
             mode = replace(PUBLIC_FILE, texts=texts)
-            parts.append(read_parquet(file.path, mode=mode, shown_as=file.shown_as, only=names).columns)
+            parts.append(read_parquet(file.path, mode=mode, display_name=file.display_name, only=names).columns)
         return {name: joined([part[name] for part in parts]) for name in names}
 
     def only(self, *names: str) -> Table:
@@ -119,7 +119,7 @@ class TableParts:
         for file in self.files:
             _check_unchanged(file)
             mode = replace(PUBLIC_FILE, texts=self.texts)
-            table = read_table(file.path, mode=mode, shown_as=file.shown_as)
+            table = read_table(file.path, mode=mode, display_name=file.display_name)
             yield Table({name: table.columns[name] for name in self.columns}, table.broken, table.source)
 
 
@@ -147,21 +147,21 @@ def parts_fingerprint(table: TableParts) -> str:
 
 
 def _check_unchanged(file: _File) -> None:
-    if _file_state(file.path, file.shown_as) != file.state:
+    if _file_state(file.path, file.display_name) != file.state:
         raise StudyInvalid(
-            f"{file.shown_as} was written again while the study read it",
+            f"{file.display_name} was written again while the study read it",
             cause="another program writes to the folder",
             remedy="run again when it has ended",
         )
 
 
-def _file_state(path: Path, shown_as: str) -> _State:
+def _file_state(path: Path, display_name: str) -> _State:
     """Return what changes when a file does: its inode, time and size; refused if it is gone."""
     try:
         status = path.stat()
     except OSError:
         raise StudyInvalid(
-            f"{shown_as} no longer exists, or cannot be read",
+            f"{display_name} no longer exists, or cannot be read",
             cause="another program removed it, or its permissions",
             remedy="put it back, or run again with the files that are there: another study",
         ) from None

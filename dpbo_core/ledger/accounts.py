@@ -241,10 +241,10 @@ def _entries_of(connection: sa.Connection, dataset: str) -> tuple[Entry, ...]:
     recorded: dict[int, tuple[str, ...]] = {}  # of studies that have not released
     for number, what in connection.execute(UNRELEASED_QUERY, {"dataset": dataset}):
         recorded[count_of(number)] = (*recorded.get(number, ()), text_of(what))
-    asked = {item: text_of(value["by"]) for item, value in facts_about(connection, dataset, ASKED_FACT).items()}
+    callers = {item: text_of(value["by"]) for item, value in facts_about(connection, dataset, ASKED_FACT).items()}
     taken = facts_about(connection, dataset, TAKEN_OVER)
     return tuple(
-        _entry(row, recorded.get(row.id, ()), asked.get(row.fingerprint, ""), taken_over=row.fingerprint in taken)
+        _entry(row, recorded.get(row.id, ()), callers.get(row.fingerprint, ""), taken_over=row.fingerprint in taken)
         for row in rows
     )
 

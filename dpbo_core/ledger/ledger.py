@@ -219,8 +219,8 @@ class PrivacyLedger(OwnersLedger):
                 budget, totals, request, fixed=fixed, drawn=lambda: draws_of(writer.connection, dataset)
             )
         if caller is not Caller.OWNER:
-            asked = [guarantee.epsilon for guarantee in guarantees]
-            check_limits(writer.connection, dataset, asked, plan.guarantee.epsilon)
+            prices = [guarantee.epsilon for guarantee in guarantees]
+            check_limits(writer.connection, dataset, prices, plan.guarantee.epsilon)
         policy.check_sources(writer, charge.sources, budget, caller)
         if earlier is not None:
             reservation.take_over(writer, earlier, asked_for)

@@ -169,11 +169,11 @@ def useful_from(method: Method, problem: Problem) -> int | None:
     """Return from how many records on the method's verdict would be "good", to two digits; None if never."""
 
     def useful(n_records: int) -> bool:
-        asked = replace(problem, n_validation=n_records)
+        larger = replace(problem, n_validation=n_records)
         with suppress(DpboError):
-            outlook, loss = method.outlook(asked), expected(method, asked)
+            outlook, loss = method.outlook(larger), expected(method, larger)
             error = outlook.expected_error if loss is None else whole_error(loss)
-            return verdict_of(outlook.noise_scale, error, asked.aggregate.spread) == "good"
+            return verdict_of(outlook.noise_scale, error, larger.aggregate.spread) == "good"
         return False
 
     ladder = [digits * 10**power for power in range(1, 8) for digits in range(10, 100)]

@@ -72,7 +72,7 @@ class EstimatorFactory:
             open_ended = any(p.kind is p.VAR_KEYWORD for p in signature.values())
             first = {name for name in wanted if name in signature or (open_ended and "__" not in name)}
             estimator = cloned(kind(**{name: wanted[name] for name in first}))
-            check_names(list(wanted), list(estimator.get_params(deep=True)), shown_as=self.import_path)
+            check_names(list(wanted), list(estimator.get_params(deep=True)), display_name=self.import_path)
             estimator.set_params(**{name: value for name, value in wanted.items() if name not in first})
             seeded(estimator, self.seed)
         except StudyInvalid:
@@ -86,7 +86,9 @@ class EstimatorFactory:
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, /, **hyperparameters: Any
     ) -> "FittedEstimator":
         """Return a new estimator fitted on public rows X (n, d), classes or targets y and weights (n,) if any."""
-        return fitted(self.build(**hyperparameters), X, y, weights, shown_as=self.import_path, columns=self.columns)
+        return fitted(
+            self.build(**hyperparameters), X, y, weights, display_name=self.import_path, columns=self.columns
+        )
 
 
 def cloned(estimator: Any) -> Any:
@@ -118,7 +120,7 @@ def fitted(
     y: ArrayLike,
     weights: ArrayLike | None = None,
     *,
-    shown_as: str,
+    display_name: str,
     columns: tuple[NamedColumn, ...] | None = None,
 ) -> "FittedEstimator":
     """Fit `estimator` in place on public rows (a data frame if `columns`), with any `weights` (n,), and wrap it."""
@@ -130,7 +132,7 @@ def fitted(
             estimator.fit(table, np.asarray(y), **weight_parameters(estimator, weights))
     except Exception as error:  # noqa: BLE001  anything may come; the rows are public, so its message may be shown
         remedy = MODEL_REMEDY if columns is None else COLUMNS_REMEDY
-        raise _hyperparameters_refused(shown_as, "could not be trained", error, remedy) from None
+        raise _hyperparameters_refused(display_name, "could not be trained", error, remedy) from None
     return FittedEstimator(estimator, stand_in, columns=columns)
 
 
@@ -146,7 +148,7 @@ def weight_parameters(estimator: Any, weights: ArrayLike | None) -> dict[str, An
     return {"sample_weight": np.asarray(weights)}
 
 
-def check_task(estimator: Any, shown_as: str, *, regression: bool) -> None:
+def check_task(estimator: Any, display_name: str, *, regression: bool) -> None:
     """Refuse anything but a regressor for a regression; a regressor, clusterer or outlier detector for classes."""
     from sklearn.base import is_clusterer, is_outlier_detector, is_regressor
 
@@ -154,7 +156,7 @@ def check_task(estimator: Any, shown_as: str, *, regression: bool) -> None:
     if any(_has_tag(kind, estimator) for kind in kinds) is not regression:
         wanted = "regressor" if regression else "classifier"
         raise StudyInvalid(
-            f"{shown_as} is not a {wanted}",
+            f"{display_name} is not a {wanted}",
             cause=f"the score compares {'numbers' if regression else 'classes'}",
             remedy=f"name a {wanted}, or a score of {'classes' if regression else 'numbers'}",
         )

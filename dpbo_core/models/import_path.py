@@ -205,14 +205,14 @@ def _look_up(
     return look()
 
 
-def check_names(names: list[str], valid: list[str], *, shown_as: str) -> None:
+def check_names(names: list[str], valid: list[str], *, display_name: str) -> None:
     """Refuse a hyperparameter that is no parameter of the estimator."""
     for name in names:
         if name not in valid:
             by_case = {other.lower(): other for other in valid}
             near = difflib.get_close_matches(name.lower(), by_case, n=1, cutoff=0.0)
             raise StudyInvalid(
-                f"{shown_as} has no parameter {name!r}",
+                f"{display_name} has no parameter {name!r}",
                 cause="a misspelt name in [space] or [model]",
                 remedy=f"the nearest valid name is {by_case[near[0]]!r}" if near else "it takes no parameters",
             )

@@ -93,7 +93,7 @@ def modules_of(item: Any) -> set[str]:
     return names - {"builtins", "__builtin__", "copy_reg", "copyreg"}
 
 
-def pickled_form(item: Any, shown_as: str) -> bytes:
+def pickled_form(item: Any, display_name: str) -> bytes:
     """Return the item's pickle, of an `IsolatedEstimator` the one that it holds; refused if it has none."""
     if isinstance(item, IsolatedEstimator):
         return item.pickled
@@ -102,7 +102,7 @@ def pickled_form(item: Any, shown_as: str) -> bytes:
     except Exception as error:  # noqa: BLE001  a class may raise anything when it is pickled; it is public
         name = type(error).__name__
     raise StudyInvalid(
-        f"{shown_as} cannot be pickled",
+        f"{display_name} cannot be pickled",
         cause=f"{name}; a lambda, a local function or an open file in it, say",
         remedy='define what it holds at the top of a module, or accept "rowwise_predictions"',
     )

@@ -54,7 +54,7 @@ class Prototype:
         estimator = cloned(self.estimator)
         values = self.decoded(hyperparameters)
         for name in sorted(values, key=lambda name: name.count("__")):  # a part first, whose own are named after it
-            check_names([name], list(estimator.get_params(deep=True)), shown_as=self.name)
+            check_names([name], list(estimator.get_params(deep=True)), display_name=self.name)
             estimator.set_params(**{name: copy_value(values[name])})
         check_task(estimator, self.name, regression=self.regression)
         return seeded(estimator, self.seed)
@@ -63,7 +63,7 @@ class Prototype:
         self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None, /, **hyperparameters: Any
     ) -> FittedEstimator:
         """Return a new clone, fitted on public rows at these hyperparameters, with weights (n,) if any."""
-        return fitted(self.build(hyperparameters), X, y, weights, shown_as=self.name, columns=self.columns)
+        return fitted(self.build(hyperparameters), X, y, weights, display_name=self.name, columns=self.columns)
 
     def unlisted(self) -> str:
         """Return why the estimator or an axis's value is not on the allowlist: a part, or a version; or ""."""

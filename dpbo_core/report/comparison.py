@@ -181,12 +181,12 @@ class OpenComparison:
     def power_in_words(self) -> str:
         """What the comparison can show, in a sentence."""
         ask, (differ, least) = self.ask, self.power
-        asked = f"{ask.problem.n_averaged:,} {ask.problem.counted} at ε = {ask.epsilon:g}"
+        request = f"{ask.problem.n_averaged:,} {ask.problem.counted} at ε = {ask.epsilon:g}"
         if least >= ask.problem.score_range:
-            return f"no difference, from {asked}"
+            return f"no difference, from {request}"
         share = f"{GUESSED_PSI:.0%}, as is assumed," if differ is None else f"{differ:.1%} on the public records"
         where = f"where the {ask.differing} differ by {share}"
-        return f"a difference of {least:.2g} with 80% chance, from {asked}, {where}"
+        return f"a difference of {least:.2g} with 80% chance, from {request}, {where}"
 
     def expected_json(self) -> dict[str, Any]:
         """Return the price of the comparison and what it can show, as plain JSON."""

@@ -148,8 +148,8 @@ class ComparisonQuery(EvaluationQuery):
         evaluation = self.key(digest, None)
         name = f"{self.spec.name}/{COMPARISON}"
         score = self.problem.score.score_range, self.model.score_name
-        asked = [COMPARISON, evaluation.fingerprint, champion, *score]
-        return replace(evaluation, fingerprint=fingerprint_of(asked), study=name, method=COMPARISON)
+        parts = [COMPARISON, evaluation.fingerprint, champion, *score]
+        return replace(evaluation, fingerprint=fingerprint_of(parts), study=name, method=COMPARISON)
 
     def sums(self, drawn: list[int]) -> PairedSums | NoisedPairs:
         """Return the two noised sums in units of the range, from what was drawn."""

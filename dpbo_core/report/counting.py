@@ -78,7 +78,7 @@ class TableCounter(ABC):
     def read(self, file: Contents) -> Table:
         """The SENSITIVE records of one file, with the file's own values too if the model takes a data frame."""
         mode = SENSITIVE_FILE.of_map(self.preprocessing)
-        return data.read_table(file, mode=mode, shown_as=FILE_NAME_SHOWN)
+        return data.read_table(file, mode=mode, display_name=FILE_NAME_SHOWN)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,7 +144,7 @@ class PartCounter:
         """Return the counts of one file and its number of records; None if that failed, since errors reach logs."""
 
         def counted() -> Answer:
-            table = self.counter.read(fetched(part, shown_as=FILE_NAME_SHOWN))
+            table = self.counter.read(fetched(part, display_name=FILE_NAME_SHOWN))
             return self.counter.histogram(table), table.n_records
 
         return attempted(counted, None)
@@ -154,8 +154,8 @@ def _person_counts(counter: TableCounter, column: str, part: Part) -> bytes:
     """Return each person's counts of one file's records, as bytes; empty if that failed. Never raises."""
 
     def counted() -> bytes:
-        file = fetched(part, shown_as=FILE_NAME_SHOWN)
-        people = read_people(file, column, shown_as=FILE_NAME_SHOWN)
+        file = fetched(part, display_name=FILE_NAME_SHOWN)
+        people = read_people(file, column, display_name=FILE_NAME_SHOWN)
         return counter.by_person(counter.read(file), people).to_bytes()
 
     return attempted(counted, b"")
@@ -210,12 +210,12 @@ class FileTable:
 
     def columns(self, public: PublicHalf) -> tuple[str, ...]:
         """Return the column names in the sensitive file's header; of a bundled set, those of its public half."""
-        shown = self.split.spec.data.validation_file
-        if not shown:
+        file_name = self.split.spec.data.validation_file
+        if not file_name:
             return public.columns
-        path = parse_place(self.split.folder, shown)
-        first = (list_parts(path, shown_as=shown) or (path,))[0]
-        return data.read_header(first, mode=SENSITIVE_FILE, shown_as=shown).columns
+        path = parse_place(self.split.folder, file_name)
+        first = (list_parts(path, display_name=file_name) or (path,))[0]
+        return data.read_header(first, mode=SENSITIVE_FILE, display_name=file_name).columns
 
     def count(self, counter: TableCounter, workers: Workers | None) -> Sensitive[Integers]:
         """Return the sealed histogram of the records, read now, part by part in a folder; only after the charge."""

@@ -111,7 +111,7 @@ class PairCounter(TableCounter):
         """
 
         def coded() -> bytes:
-            table = self.read(fetched(part, shown_as=FILE_NAME_SHOWN))
+            table = self.read(fetched(part, display_name=FILE_NAME_SHOWN))
             return self.codes(table, by_person=False).astype("<i8").tobytes()
 
         return attempted(coded, b"")

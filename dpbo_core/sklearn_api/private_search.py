@@ -224,7 +224,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             self, (X, y), (X_validation, y_validation), validation_size, sample_weight, ledger=ledger
         )
         X, y = tables.X, public_target(self.estimator, tables.y)
-        frame_of(X, y, shown_as="X")
+        frame_of(X, y, display_name="X")
         validate_data(self, X, reset=True, skip_check_array=True)
         split = split_of(self, tables, ledger)
         spec, prototype = split.spec, split.prototype
@@ -314,7 +314,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             StudyInvalid: neither is given, or no study follows from the parameters.
         """
-        training = frame_of(X, public_target(self.estimator, y), shown_as="X")
+        training = frame_of(X, public_target(self.estimator, y), display_name="X")
         spec, prototype = study_of(self, training, n_validation)
         problem = planning_problem(spec, unlisted=prototype.unlisted())
         return advise(replace(problem, positives=public_positives(spec, training)), spec.method, spec.options)
@@ -422,7 +422,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _best(self, X: Any) -> Any:
         check_is_fitted(self)
-        frame_of(X, None, shown_as="X")
+        frame_of(X, None, display_name="X")
         validate_data(self, X, reset=False, skip_check_array=True)
         return self.best_estimator_
 

@@ -69,7 +69,7 @@ class PredictionSplit:
         """Return the public half: the candidates' names, and their public scores if there are any."""
         # first, so that no other message can quote a value that was sensitive in an earlier call
         if self.marks is not None and self.public_table is not None and not self.aliased:
-            self.marks.check(self.public_table, self._row_names, shown_as="X_public")
+            self.marks.check(self.public_table, self._row_names, display_name="X_public")
         return prediction_half(self.spec, problem, self.public_table)
 
     def sources(self) -> tuple[Source, ...]:
@@ -82,10 +82,10 @@ class PredictionSplit:
             raise passed_twice("X or y", beside="X_public or y_public")
         if not isinstance(self.predictions, Frame):
             return
-        self.predictions.check_target(shown_as="X")
-        check_person(self.spec, self.predictions.names, shown_as="X")
-        check_prediction_columns(public, (*self.predictions.names, self.target), shown_as="X")
-        check_n_validation(self.spec, self.predictions.n_records, shown_as="X")
+        self.predictions.check_target(display_name="X")
+        check_person(self.spec, self.predictions.names, display_name="X")
+        check_prediction_columns(public, (*self.predictions.names, self.target), display_name="X")
+        check_n_validation(self.spec, self.predictions.n_records, display_name="X")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
         """Return a sealed scorer of the predictions, which functions compute now. Call it only after the charge.
@@ -268,7 +268,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         functions = dict(self.candidates) if isinstance(self.candidates, Mapping) else None
         predictions = X
         if functions is None:
-            predictions = frame_of(X, y, shown_as="X", width=len(self._names()) + (self.person is not None))
+            predictions = frame_of(X, y, display_name="X", width=len(self._names()) + (self.person is not None))
         elif self.person is not None:
             raise StudyInvalid(
                 "person names a column, and the candidates are functions of records",
@@ -280,7 +280,7 @@ class PrivateSelection(BaseEstimator):  # type: ignore[misc]
         )
         public = None
         if X_public is not None and functions is None:
-            public = frame_of(X_public, y_public, shown_as="X_public").table(
+            public = frame_of(X_public, y_public, display_name="X_public").table(
                 target_name=TARGET_WORDS, source="X_public"
             )
         elif X_public is not None and functions is not None:

@@ -46,7 +46,7 @@ class PublicEncoder(PublicTransformer):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn means (for gaps) and categories from the public X (n, d); y (n,) says only which task it is."""
         validate_data(self, X, reset=True, skip_check_array=True)
-        frame = frame_of(X, y, shown_as="X")
+        frame = frame_of(X, y, display_name="X")
         self._target = target_name(frame.names)
         table = frame.table(target_name=self._target, source="X", texts=None).without(self.ignore)
         self._fitted = Preprocessing.fit(
@@ -60,9 +60,9 @@ class PublicEncoder(PublicTransformer):
         A row with a number too large to compute with is refused.
         """
         check_is_fitted(self, "_fitted")
-        frame = frame_of(X := self._fitted_columns(X), None, shown_as="X")
+        frame = frame_of(X := self._fitted_columns(X), None, display_name="X")
         any_label = self._fitted.classes[0] if self._fitted.classes else 0.0  # encoding needs a target, unused here
-        frame = frame_of(X, [any_label] * frame.n_records, shown_as="X")
+        frame = frame_of(X, [any_label] * frame.n_records, display_name="X")
         table = frame.table(target_name=self._target, source="X", texts=self._fitted.text_columns)
         encoded = self._fitted.transform(table.without(self.ignore))
         if encoded.broken.any():
@@ -81,7 +81,7 @@ class PublicColumns(PublicTransformer):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the types of the public X (n, d); y (n,) says only which task it is."""
         validate_data(self, X, reset=True, skip_check_array=True)
-        frame = frame_of(X, y, shown_as="X")
+        frame = frame_of(X, y, display_name="X")
         self._target = target_name(frame.names)
         table = frame.table_with_cells(target_name=self._target, source="X", texts=None).without(self.ignore)
         self._fitted = Preprocessing.named(table, self._target, regression=self.regression, hints=frame.hints())
@@ -90,7 +90,7 @@ class PublicColumns(PublicTransformer):
     def transform(self, X: Any) -> Any:
         """Return X (r, d) as a data frame with the public table's types; a value that does not fit is refused."""
         check_is_fitted(self, "_fitted")
-        frame = frame_of(X := self._fitted_columns(X), None, shown_as="X")
+        frame = frame_of(X := self._fitted_columns(X), None, display_name="X")
         return self._fitted.rows(frame.table_with_cells(target_name=self._target, source="X"))
 
     def set_output(self, *, transform: Any = None) -> Self:  # noqa: ARG002  scikit-learn's own signature

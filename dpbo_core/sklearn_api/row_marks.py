@@ -61,7 +61,7 @@ class RowMarks:
         place = address.set(username=None, password=None).render_as_string()
         return cls(state_folder() / f"rows-{hashlib.sha256(place.encode()).hexdigest()[:16]}")
 
-    def check(self, public: Table, names: Collection[str], *, shown_as: str) -> None:
+    def check(self, public: Table, names: Collection[str], *, display_name: str) -> None:
         """Refuse a PUBLIC table if over a tenth of its rows were sensitive before.
 
         A table in which more than one in a hundred rows is repeated always passes: it has few different rows, and
@@ -71,7 +71,7 @@ class RowMarks:
         marks, n_records = np.unique(_marks(key, public, names)), public.n_records
         if len(marks) >= DISTINCT * n_records and np.isin(marks, earlier).sum() > MOVED * n_records:
             raise StudyInvalid(
-                f"{shown_as} holds rows that were sensitive in an earlier study, and would be read as public",
+                f"{display_name} holds rows that were sensitive in an earlier study, and would be read as public",
                 cause="the tables were exchanged or divided with another seed, or one was sorted or lost rows",
                 remedy="divide them as in the first study: whoever was validated on stays so",
             )

@@ -193,7 +193,7 @@ def checked_weights(
     if _num_samples(sample_weight) != n:
         raise StudyInvalid(f"sample_weight is not {n} numbers", remedy="give one for each row of X")
     public = np.arange(n) if but is None else np.delete(np.arange(n), but)
-    values = target_values(sample_weight, shown_as="sample_weight", public=public)
+    values = target_values(sample_weight, display_name="sample_weight", public=public)
     weights = numbers(value_column([values[i] for i in public]))
     if not (np.isfinite(weights).all() and (weights >= 0.0).all()):
         raise StudyInvalid(
@@ -206,13 +206,13 @@ def split_of(search: Any, tables: TwoTables, ledger: PrivacyLedger, group: str |
     """Return the public and the sensitive table as frames, their study, and the row marks of the ledger."""
     marks = RowMarks.of(ledger, search.dataset)
     share = tables.share
-    training = frame_of(tables.X, public_target(search.estimator, tables.y), shown_as="X")
+    training = frame_of(tables.X, public_target(search.estimator, tables.y), display_name="X")
     named = {name for name in (search.person, group) if name is not None}
     width = len({*training.names} | named)
     validation = frame_of(
         tables.X_validation,
         tables.y_validation,
-        shown_as="X_validation",
+        display_name="X_validation",
         width=width,
         private_count=search.n_persons is not None,
     )

@@ -76,8 +76,8 @@ def halves(X: Any, y: Any, share: float) -> tuple[Any, Any, Any, Any, NDArray[np
     chosen = validated_on(n, share)
     rest, taken = np.flatnonzero(~chosen), np.flatnonzero(chosen)
     width = public_width(X[rest]) if is_ragged(X) else 0
-    frame = frame_of(X, None, shown_as="X", width=width)
-    labels = target_values(y, shown_as="X", public=rest)
+    frame = frame_of(X, None, display_name="X", width=width)
+    labels = target_values(y, display_name="X", public=rest)
     table = frame.table_with_cells(target_name="", source="X")
     columns = {name: _unprinted(table.cells[name]) if frame.named else table.columns[name] for name in frame.names}
     typed = {name: cells[rest] for name, cells in columns.items()}

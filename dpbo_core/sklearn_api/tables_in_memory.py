@@ -69,7 +69,7 @@ class FrameSplit:
         read = self.training.table_with_cells if self.takes_columns else self.training.table
         table = read(target_name=self.target, source="X", texts=None)
         if self.marks is not None and not self.aliased:  # first, so that no message quotes a once sensitive value
-            self.marks.check(table, self._row_names, shown_as="X")
+            self.marks.check(table, self._row_names, display_name="X")
         if self.takes_columns:
             fitted = named_map(self.spec, table, self.target, self.training.hints())
         else:
@@ -88,10 +88,10 @@ class FrameSplit:
         """Refuse bad column names or numbers of records, or one table passed as both public and sensitive."""
         if self.aliased:
             raise passed_twice("X_validation or y_validation", beside="the public X or y")
-        self.validation.check_target(shown_as="X_validation")
+        self.validation.check_target(display_name="X_validation")
         names = [name for name in self.validation.names if name not in self.beside]
-        check_names(self.spec, (*names, self.target), public.columns, shown_as="X_validation")
-        check_n_validation(self.spec, self.validation.n_records, shown_as="X_validation")
+        check_names(self.spec, (*names, self.target), public.columns, display_name="X_validation")
+        check_n_validation(self.spec, self.validation.n_records, display_name="X_validation")
 
     def sensitive(self, public: PublicHalf) -> Scorer:
         """Return a sealed scorer of the validation records, and store keyed hashes of them, after the charge."""

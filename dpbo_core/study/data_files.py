@@ -55,7 +55,7 @@ def training_parts(spec: StudySpec, folder: str | Path) -> "tuple[TableParts, st
         )
     from dpbo_core.data.table_parts import TableParts
 
-    return TableParts.of(paths, section.target, shown_as=section.training), section.target
+    return TableParts.of(paths, section.target, display_name=section.training), section.target
 
 
 def left_out(spec: StudySpec) -> frozenset[str]:
@@ -67,8 +67,8 @@ def public_columns(spec: StudySpec, folder: str | Path) -> tuple[str, ...]:
     """Return the public training set's features and target, by its header; refused without the target."""
     parts = training_parts(spec, folder)
     if parts is None:
-        path, shown = Path(folder) / spec.data.training_file, spec.data.training_file
-        columns = data.read_header(path, mode=PUBLIC_FILE, shown_as=shown).columns
+        path, file_name = Path(folder) / spec.data.training_file, spec.data.training_file
+        columns = data.read_header(path, mode=PUBLIC_FILE, display_name=file_name).columns
     else:
         columns = parts[0].columns
     features = tuple(name for name in columns if name not in left_out(spec))
@@ -80,35 +80,37 @@ def check_validation(spec: StudySpec, folder: str | Path, features: Sequence[str
     """Refuse a validation file or folder that is missing, the training file, or not as stated by its headers: with
     the columns `features` (target included) and, unless that is private, the study's number of records.
     """
-    section, shown = spec.data, spec.data.validation_file
-    place = parse_place(folder, shown)
-    parts = list_parts(place, shown_as=shown)
+    section, file_name = spec.data, spec.data.validation_file
+    place = parse_place(folder, file_name)
+    parts = list_parts(place, display_name=file_name)
     if isinstance(place, Path):
         training = Path(folder) / section.training_file
         check_distinct(
-            list_parquet_files(training) or (training,), list_parquet_files(place) or (place,), shown_as=shown
+            list_parquet_files(training) or (training,),
+            list_parquet_files(place) or (place,),
+            display_name=file_name,
         )
     if parts and section.sensitive_training:
         raise StudyInvalid(
-            f"{shown} is a folder, and models of a sensitive training set are scored on one file",
+            f"{file_name} is a folder, and models of a sensitive training set are scored on one file",
             cause="parts are scored apart, by models that are public",
             remedy="write the validation records to one file",
         )
     if parts and spec.privacy.person is not None and section.person_count is None:
         raise StudyInvalid(
-            f"{shown} is a folder of files, and privacy.person counts a person's records over one file",
+            f"{file_name} is a folder of files, and privacy.person counts a person's records over one file",
             cause="a person's records may lie in several parts, and each part is scored by itself",
             remedy="give one file; or data.n_persons instead of n_validation, which counts each person once",
         )
     n_records = 0
     for path in parts or (place,):
-        header = data.read_header(path, mode=SENSITIVE_FILE, shown_as=shown)
-        check_names(spec, header.columns, features, shown_as=shown)
+        header = data.read_header(path, mode=SENSITIVE_FILE, display_name=file_name)
+        check_names(spec, header.columns, features, display_name=file_name)
         n_records += header.n_records
-    check_n_validation(spec, n_records, shown_as=shown)
+    check_n_validation(spec, n_records, display_name=file_name)
 
 
-def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, shown_as: str) -> None:
+def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, display_name: str) -> None:
     """Refuse a file that is both for training and validation, or twice in the latter; files that are missing pass.
 
     Files with equal content are not looked for (`data.aliasing` says why).
@@ -118,34 +120,34 @@ def check_distinct(training: Sequence[Path], validation: Sequence[Path], *, show
         places = [(one.st_dev, one.st_ino) for one in others]
         if any((one.st_dev, one.st_ino) in places for one in own):
             raise StudyInvalid(
-                f"{shown_as} is both the training file and the validation file",
+                f"{display_name} is both the training file and the validation file",
                 cause="one file was named twice, and a record in both is protected in neither",
                 remedy="split the records into two files that share no person",
             )
         if len(set(places)) < len(places):
             raise StudyInvalid(
-                f"two files of {shown_as} are one file under two names",
+                f"two files of {display_name} are one file under two names",
                 cause="a link to one of them lies in the folder, and its records would count twice",
                 remedy="remove the link",
             )
 
 
-def check_names(spec: StudySpec, columns: Sequence[str], features: Sequence[str], *, shown_as: str) -> None:
+def check_names(spec: StudySpec, columns: Sequence[str], features: Sequence[str], *, display_name: str) -> None:
     """Refuse a validation header with other columns than the training file's `features`, but for those left out.
 
     The message repeats only names that are public: where the training header is sensitive too, those that the study
     states.
     """
-    check_person(spec, columns, shown_as=shown_as)
+    check_person(spec, columns, display_name=display_name)
     own = [name for name in columns if name not in left_out(spec)]
-    data.check_columns(features, own, shown_as=shown_as, named=spec.data.named_columns)
+    data.check_columns(features, own, display_name=display_name, named=spec.data.named_columns)
 
 
-def check_person(spec: StudySpec, columns: Sequence[str], *, shown_as: str) -> None:
+def check_person(spec: StudySpec, columns: Sequence[str], *, display_name: str) -> None:
     """Refuse a header without the column of persons that the study names."""
     if spec.privacy.person is not None and spec.privacy.person not in columns:
         raise StudyInvalid(
-            f"{shown_as} has no column {spec.privacy.person!r}, which says whose record it is",
+            f"{display_name} has no column {spec.privacy.person!r}, which says whose record it is",
             cause="a misspelt name in [privacy], or the column was dropped",
             remedy="name the column as in the file's header, or leave person out",
         )
@@ -158,14 +160,14 @@ def n_public(spec: StudySpec, folder: str | Path) -> int | None:
         return None if spec.data.sensitive_training else spec.data.n_trained
     if list_parquet_files(Path(folder) / public):  # they are counted when they are read
         return None
-    return data.read_header(Path(folder) / public, mode=PUBLIC_FILE, shown_as=public).n_records
+    return data.read_header(Path(folder) / public, mode=PUBLIC_FILE, display_name=public).n_records
 
 
-def check_n_validation(spec: StudySpec, n_records: int, *, shown_as: str = "the validation file") -> None:
+def check_n_validation(spec: StudySpec, n_records: int, *, display_name: str = "the validation file") -> None:
     """Refuse another number of validation records than the study states, unless m is private."""
     stated = spec.data.n_scored
     if stated is not None:
-        check_record_count(n_records, stated, shown_as=shown_as)
+        check_record_count(n_records, stated, display_name=display_name)
 
 
 def training_table(
@@ -184,14 +186,14 @@ def training_table(
     section, tables = spec.data, spec.data.tables()
     if tables is not None:
         return tables[0], section.target_column
-    shown = section.training_file
-    require(bool(shown), "the study names no public predictions", remedy="give data.public")
+    file_name = section.training_file
+    require(bool(file_name), "the study names no public predictions", remedy="give data.public")
     mode = SENSITIVE_FILE if section.sensitive_training else replace(PUBLIC_FILE, inodes=inodes)
     if fitted is not None:
         mode = mode.of_map(fitted)
     elif cells or spec.model.takes_columns:
         mode = mode.with_cells()
-    table = data.read_table(Path(folder) / shown, mode=mode, shown_as=shown)
+    table = data.read_table(Path(folder) / file_name, mode=mode, display_name=file_name)
     return labelled(section, table), section.target_column
 
 
@@ -258,6 +260,6 @@ def named_prototype(spec: StudySpec, folder: str | Path) -> "Prototype | None":
     from dpbo_core.models.prototype import Prototype
 
     estimator = cloned(estimator_named(spec.model.estimator, folder))
-    check_names(list(spec.model.params), list(estimator.get_params(deep=True)), shown_as=spec.model.estimator)
+    check_names(list(spec.model.params), list(estimator.get_params(deep=True)), display_name=spec.model.estimator)
     estimator.set_params(**spec.model.params)
     return Prototype(estimator, spec.search.seed, spec.model.regression, space_of(spec).meant)

@@ -137,7 +137,7 @@ def validation_parts(spec: StudySpec, folder: str | Path) -> tuple[Part, ...]:
     """Return the files of a validation folder, or the objects in its store; empty for a single table."""
     if spec.data.divided is None:
         return ()
-    return list_parts(parse_place(folder, spec.data.validation_file), shown_as=spec.data.validation_file)
+    return list_parts(parse_place(folder, spec.data.validation_file), display_name=spec.data.validation_file)
 
 
 def each_file(spec: StudySpec, names: tuple[str, ...]) -> tuple[StudySpec, ...]:
@@ -162,7 +162,7 @@ def records_of(
 def _fetched(folder: str | Path, place: str) -> "Contents":
     from dpbo_core.data.fetched import fetched
 
-    return fetched(parse_place(folder, place), shown_as=place)
+    return fetched(parse_place(folder, place), display_name=place)
 
 
 def validation_table(
@@ -180,7 +180,7 @@ def validation_table(
         return tables[1]
     contents = contents or _fetched(folder, section.validation_file)
     mode = SENSITIVE_FILE if fitted is None else SENSITIVE_FILE.of_map(fitted)
-    return data.read_table(contents, mode=mode, shown_as=section.validation_file)
+    return data.read_table(contents, mode=mode, display_name=section.validation_file)
 
 
 def people_of(
@@ -192,7 +192,7 @@ def people_of(
         return None
     from dpbo_core.data.people import read_people
 
-    return read_people(contents or _fetched(folder, place), person, shown_as=place)
+    return read_people(contents or _fetched(folder, place), person, display_name=place)
 
 
 def halves_of(spec: StudySpec, folder: str | Path, **others: Any) -> Halves:
@@ -252,7 +252,7 @@ class FileSplit:
                 "a model is handed in for a study whose public records are one file", remedy="name one file"
             )
         place = Path(self.folder) / section.training
-        table = data.read_table(place, mode=PUBLIC_FILE.with_cells(), shown_as=section.training)
+        table = data.read_table(place, mode=PUBLIC_FILE.with_cells(), display_name=section.training)
         return labelled(section, table)
 
     def hints(self) -> None:
@@ -296,7 +296,7 @@ def identified_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...
         return sources
     from dpbo_core.data.fetched import server_marks
 
-    return (replace(sources[0], marks=server_marks(place, shown_as=shown)), *sources[1:])
+    return (replace(sources[0], marks=server_marks(place, display_name=shown)), *sources[1:])
 
 
 def public_sources(spec: StudySpec, folder: str | Path) -> tuple[Source, ...]:

@@ -39,8 +39,8 @@ MAX_EDITIONS = 8  # editions that a search begins with: at a slow drift older on
 
 def learns(spec: StudySpec, method: Method, context: QueryContext) -> bool:
     """Return whether a study learns from earlier editions, and later ones from it: as stated, or if scheduled."""
-    asked = spec.search.learn_from or (EDITIONS if context.scheduled else NO_EDITIONS)
-    return asked == EDITIONS and method.learns
+    choice = spec.search.learn_from or (EDITIONS if context.scheduled else NO_EDITIONS)
+    return choice == EDITIONS and method.learns
 
 
 def series_of(spec: StudySpec) -> str:

@@ -96,10 +96,10 @@ class FinalModel:
         return {feature.name: _made_up_values(feature) for feature in self.preprocessing.features}
 
     def _estimator_method(self, verb: str) -> Callable[[Any], NDArray[np.float64]]:
-        asked = getattr(self._estimator, verb, None)
-        if not callable(asked):
+        method = getattr(self._estimator, verb, None)
+        if not callable(method):
             raise AttributeError(f"this model has no {verb}")
-        return lambda table: np.asarray(asked(self._encoded(table)))
+        return lambda table: np.asarray(method(self._encoded(table)))
 
     @property
     def _estimator(self) -> Any:

@@ -21,7 +21,7 @@ def named_source(text: str, bundled: Iterable[str] = ()) -> Source:
     if text in bundled and not Path(text).exists():
         return Source("bundled", text)
     if text.lower().startswith(f"{S3}://") or QUERY_PREFIX in text:
-        return place_source(parse_address(text, shown_as="the address"))
+        return place_source(parse_address(text, display_name="the address"))
     url, separator, table = text.partition("#")
     if separator and "://" in url:
         return Source("table", f"{_without_credentials(url)}#{table}")

@@ -57,11 +57,11 @@ def names_classes(classes: tuple[Value, ...], score: Score) -> bool:
     return bool(classes) and isinstance(score, RecordScore) and score.needs == "predict"
 
 
-def check_prediction_columns(public: PublicHalf, columns: Sequence[str], *, shown_as: str) -> None:
+def check_prediction_columns(public: PublicHalf, columns: Sequence[str], *, display_name: str) -> None:
     """Refuse a table of predictions that has other columns than the study's."""
     if not isinstance(public.preprocessing, PredictionColumns):
         raise TypeError("no table of predictions")
-    public.preprocessing.check(columns, shown_as=shown_as)
+    public.preprocessing.check(columns, display_name=display_name)
 
 
 def prediction_half(spec: StudySpec, problem: Problem, table: Table | None) -> PublicHalf:
@@ -128,11 +128,11 @@ class PredictionHalves(Halves):
 
     def check(self, public: PublicHalf) -> None:
         """Refuse a table of predictions that is missing, or has other columns or numbers of records than stated."""
-        section, shown = self.spec.data, self.spec.data.validation_file
-        place = parse_place(self.folder, shown)
+        section, file_name = self.spec.data, self.spec.data.validation_file
+        place = parse_place(self.folder, file_name)
         if section.public_file and isinstance(place, Path):
-            check_distinct((self.folder / section.public_file,), (place,), shown_as=shown)
-        header = data.read_header(place, mode=SENSITIVE_FILE, shown_as=shown)
-        check_person(self.spec, header.columns, shown_as=shown)
-        check_prediction_columns(public, header.columns, shown_as=shown)
-        check_n_validation(self.spec, header.n_records, shown_as=shown)
+            check_distinct((self.folder / section.public_file,), (place,), display_name=file_name)
+        header = data.read_header(place, mode=SENSITIVE_FILE, display_name=file_name)
+        check_person(self.spec, header.columns, display_name=file_name)
+        check_prediction_columns(public, header.columns, display_name=file_name)
+        check_n_validation(self.spec, header.n_records, display_name=file_name)

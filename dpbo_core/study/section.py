@@ -172,8 +172,10 @@ def _letter(errors: list[Any], section: type[Section]) -> StudyInvalid:
     if beyond is None or beyond["type"] == "literal_error":
         wanted = " or ".join(word for kind, word in _TYPE_WORDS.items() if kind in (*kinds, *map(type, names)))
         wanted = "a list of texts" if tuple in kinds else wanted
-        shown = str(value)[:MAX_SHOWN]
-        return StudyInvalid(f"{where} = {shown!r} is not {wanted}", cause="a wrong type", remedy=f"write {wanted}")
+        excerpt = str(value)[:MAX_SHOWN]
+        return StudyInvalid(
+            f"{where} = {excerpt!r} is not {wanted}", cause="a wrong type", remedy=f"write {wanted}"
+        )
     extras = (getattr(part, "json_schema_extra", None) for part in parts)  # of what is `limited`
     remedy = next((extra["remedy"] for extra in extras if isinstance(extra, dict)), FINITE_REMEDY)
     text = repr(float(value) if float in kinds and type(value) is int else value)

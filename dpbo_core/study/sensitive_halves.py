@@ -43,11 +43,13 @@ class SensitiveHalves(Halves):
 
     def check(self, public: PublicHalf) -> None:
         """Refuse missing files, other columns than in training, or other numbers of records than stated."""
-        shown = self.spec.data.training_file
-        if shown:
+        file_name = self.spec.data.training_file
+        if file_name:
             header = self._header()
-            check_person(self.spec, header.columns, shown_as=shown)
-            data.check_record_count(header.n_records, self._facts.n_records, shown_as=shown, key="n_training")
+            check_person(self.spec, header.columns, display_name=file_name)
+            data.check_record_count(
+                header.n_records, self._facts.n_records, display_name=file_name, key="n_training"
+            )
         super().check(public)
 
     def sensitive(self, public: PublicHalf) -> Objective:
@@ -55,11 +57,11 @@ class SensitiveHalves(Halves):
         spec, encode, score = self.spec, public.preprocessing.transform, public.problem.score
         trained_on, _ = training_table(spec, self.folder)
         n = self._facts.n_records
-        data.check_record_count(trained_on.n_records, n, shown_as="the training set", key="n_training")
+        data.check_record_count(trained_on.n_records, n, display_name="the training set", key="n_training")
         if spec.privacy.person is not None:
-            shown = spec.data.training_file
-            people = read_people(str(self.folder / shown), spec.privacy.person, shown_as=shown)
-            data.check_record_count(len(people), n, shown_as="the training set", key="n_training")
+            file_name = spec.data.training_file
+            people = read_people(str(self.folder / file_name), spec.privacy.person, display_name=file_name)
+            data.check_record_count(len(people), n, display_name="the training set", key="n_training")
             trained_on = trained_on.with_broken(surplus_mask(people, 1))
         training = Sensitive(encode(trained_on))
         if not spec.data.has_validation:
@@ -76,5 +78,5 @@ class SensitiveHalves(Halves):
         return facts
 
     def _header(self) -> data.Header:
-        shown = self.spec.data.training_file
-        return data.read_header(self.folder / shown, mode=SENSITIVE_FILE, shown_as=shown)
+        file_name = self.spec.data.training_file
+        return data.read_header(self.folder / file_name, mode=SENSITIVE_FILE, display_name=file_name)

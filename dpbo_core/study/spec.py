@@ -265,20 +265,20 @@ def read_study(path: str | Path, *, frozen: str | None = None) -> StudySpec:
 
 def study_tables(path: str | Path, *, frozen: str | None = None) -> dict[str, Any]:
     """Return the tables of a study file as they are written; raises as `read_study`."""
-    shown = str(path)
+    file_name = str(path)
     try:
         text = _study_text(Path(path))
         if frozen is not None and hashlib.sha256(text.encode()).hexdigest() != frozen:
-            raise changed_study(shown)
+            raise changed_study(file_name)
         return tomllib.loads(text)
     except OSError as error:
-        problem = f"the study file {shown!r} cannot be read ({(error.strerror or 'no reason given').lower()})"
+        problem = f"the study file {file_name!r} cannot be read ({(error.strerror or 'no reason given').lower()})"
     except UnicodeDecodeError:
-        problem = f"the study file {shown!r} is not UTF-8 text"
+        problem = f"the study file {file_name!r} is not UTF-8 text"
     except tomllib.TOMLDecodeError as error:
-        problem = f"the study file {shown!r} is not valid TOML: {error}"
+        problem = f"the study file {file_name!r} is not valid TOML: {error}"
     except (ValueError, RecursionError):  # a null byte in the path, a number of thousands of digits, deep nesting
-        problem = f"the study file {shown!r} is no study: over 64 KiB or 4,096 bytes a line, or nested too deep"
+        problem = f"the study file {file_name!r} is no study: over 64 KiB or 4,096 bytes a line, or nested too deep"
     raise StudyInvalid(problem, cause="a mistyped path or a syntax error", remedy="check the file named")
 
 

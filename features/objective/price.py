@@ -143,8 +143,8 @@ def score_name(number: int) -> str:
 def objective_shown(release: Release) -> CertificateRules:
     """Return what a certificate must state of a private objective (its draws); raises if the release shows more."""
     n, scores = stated_steps(release), release.value["trajectory"]
-    shown = only_shows(release, "hyperparameters", "score", "interval", "trajectory", PAIRS, NO_SCORE)
-    if not shown or [score["step"] for score in scores] != list(range(1, len(scores) + 1)) or len(scores) > n:
+    complete = only_shows(release, "hyperparameters", "score", "interval", "trajectory", PAIRS, NO_SCORE)
+    if not complete or [score["step"] for score in scores] != list(range(1, len(scores) + 1)) or len(scores) > n:
         raise ValueError("value")
     if n > len(release.spends):  # a stated number is compared before anything is made in that number
         raise ValueError("steps")

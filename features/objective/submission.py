@@ -152,7 +152,7 @@ def predictions_in_memory(spec: StudySpec, predictions: Any, columns: Prediction
     """Return a function that makes a table of SENSITIVE predictions; their number and shape are checked now."""
     values = attempted(lambda: values_of(predictions), [])
     values = values if isinstance(values, list) else np.atleast_1d(values)
-    check_n_validation(spec, len(values), shown_as="the table of predictions")
+    check_n_validation(spec, len(values), display_name="the table of predictions")
     width = len(columns.feature_names)
     rows = attempted(lambda: rows_of(values, len(values), width), None)
     if rows is None:

@@ -183,7 +183,7 @@ def _recorded_answer(record: dict[str, Any], query: Query) -> Answer | None:
 
 
 def _check_size(answers: Path, n_rows: int) -> None:
-    header = read_header(answers, mode=SENSITIVE_FILE, shown_as=str(answers))
+    header = read_header(answers, mode=SENSITIVE_FILE, display_name=str(answers))
     if len(header.columns) != 1 or header.n_records != n_rows:
         raise StudyInvalid(
             f"{str(answers)!r} has {len(header.columns)} columns and {header.n_records} rows, not 1 and {n_rows}",
@@ -194,6 +194,6 @@ def _check_size(answers: Path, n_rows: int) -> None:
 
 def _answers_column(answers: Path) -> Any:
     """Return the SENSITIVE answers of a file of one column, as a list; NaN if a record is broken."""
-    table = read_table(answers, mode=SENSITIVE_FILE, shown_as=str(answers))
+    table = read_table(answers, mode=SENSITIVE_FILE, display_name=str(answers))
     (column,) = table.columns.values()
     return np.where(table.broken, np.nan, numbers(column)).tolist()

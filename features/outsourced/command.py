@@ -212,7 +212,7 @@ def _table_size(data: Path | None, rows: int | None, columns: int | None) -> tup
         )
     if data is None:
         return int(rows or 0), int(columns or 0)
-    header = read_header(data, mode=SENSITIVE_FILE, shown_as=str(data))
+    header = read_header(data, mode=SENSITIVE_FILE, display_name=str(data))
     return header.n_records, len(header.columns)
 
 

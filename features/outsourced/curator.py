@@ -132,7 +132,7 @@ def publish(publication: Publication, data: Path, out: Path, context: QueryConte
     with suppress(OSError):  # one is missing, or no name a file could have
         if out.samefile(data):
             raise StudyInvalid("--out is the data file itself", remedy="give the published table a name of its own")
-    header = read_header(data, mode=SENSITIVE_FILE, shown_as=str(data))
+    header = read_header(data, mode=SENSITIVE_FILE, display_name=str(data))
     shape = (header.n_records, len(header.columns))
     query = publication.query(data, shape)
     vault = Vault(vaults / query.key.fingerprint[:16])
@@ -185,7 +185,7 @@ def _draw(
 
 def _image_of(box: Outsourced, data: Path, order: NDArray[np.int64]) -> Sensitive[Any]:
     """Return the file's rows in the published `order`, transformed and sealed: what noise is added to."""
-    table = read_table(data, mode=SENSITIVE_FILE, shown_as=str(data))
+    table = read_table(data, mode=SENSITIVE_FILE, display_name=str(data))
     d = len(table.columns)
     if box.transform == "gaussian":
         return in_order(image(table, box.geometry(d)), order)

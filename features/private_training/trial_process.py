@@ -40,7 +40,7 @@ class Confinement:
             home = PLACE if self.contained else str(folder)
             environment = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
             environment |= dict.fromkeys(("HOME", "TMPDIR"), home) | {"PYTHONDONTWRITEBYTECODE": "1"}
-            asked = {"folder": str(folder), **asdict(self)}
+            request = {"folder": str(folder), **asdict(self)}
             paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100
             process = subprocess.Popen(  # noqa: S603  this interpreter
                 [
@@ -50,7 +50,7 @@ class Confinement:
                     "-c",
                     _BOOT,
                     str(answer.fileno()),
-                    json.dumps(asked),
+                    json.dumps(request),
                     json.dumps(paths),
                 ],
                 stdin=subprocess.PIPE,

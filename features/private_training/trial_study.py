@@ -206,16 +206,16 @@ class TrialStudy:
     def check_files(self) -> None:
         """Refuse missing files, or other numbers of records than stated, by their headers."""
         for key in ("training", "validation") if self.data.source is None else ():
-            shown = getattr(self.data, key)
-            if key == "validation" or not (self.folder / shown).is_dir():
-                header = data.read_header(self.folder / shown, mode=SENSITIVE_FILE, shown_as=shown)
+            file_name = getattr(self.data, key)
+            if key == "validation" or not (self.folder / file_name).is_dir():
+                header = data.read_header(self.folder / file_name, mode=SENSITIVE_FILE, display_name=file_name)
                 stated = getattr(self.data, f"n_{key}")
-                data.check_record_count(header.n_records, stated, shown_as=shown, key=f"n_{key}")
-                require(self.data.target in header.columns, f"{shown} has no column {self.data.target!r}")
+                data.check_record_count(header.n_records, stated, display_name=file_name, key=f"n_{key}")
+                require(self.data.target in header.columns, f"{file_name} has no column {self.data.target!r}")
             elif self.data.public_validation:
-                own = {mark for file in (self.folder / shown).rglob("*") for mark in marks_of(file)}
+                own = {mark for file in (self.folder / file_name).rglob("*") for mark in marks_of(file)}
                 public = str(self.data.validation)
-                require(not own & marks_of(self.folder / public), f"{public} is in {shown}, and is not public")
+                require(not own & marks_of(self.folder / public), f"{public} is in {file_name}, and is not public")
 
     def sources(self) -> tuple[Source, ...]:
         """Return the records, as the ledger knows them, which refuses a sensitive file as public."""
@@ -238,7 +238,7 @@ class TrialStudy:
     def _read(self, shown: str) -> Any:
         if (self.folder / shown).is_dir():
             return str((self.folder / shown).resolve())
-        table = data.read_table(str(self.folder / shown), mode=SENSITIVE_FILE, shown_as=shown)
+        table = data.read_table(str(self.folder / shown), mode=SENSITIVE_FILE, display_name=shown)
         return _arrays(table, self.data.target, self.data.classes)
 
     def invented(self) -> tuple[Any, Any]:
@@ -248,13 +248,13 @@ class TrialStudy:
             classes: tuple[Any, ...]
             classes, d = bundled.public_facts(self.data.source)[0], len(bundled.SETS[self.data.source].columns)
         else:
-            shown = str(self.data.training)
+            file_name = str(self.data.training)
             require(
-                not (self.folder / shown).is_dir(),
+                not (self.folder / file_name).is_dir(),
                 "a folder that is handed over unread cannot be invented",
                 remedy="rehearse in Python: PrivateTrials(...).rehearse(records, validation_records)",
             )
-            header = data.read_header(self.folder / shown, mode=SENSITIVE_FILE, shown_as=shown)
+            header = data.read_header(self.folder / file_name, mode=SENSITIVE_FILE, display_name=file_name)
             classes, d = self.data.classes or (0.0, 1.0), len(header.columns) - 1
         n, m = self.sizes
         return tuple((rng.random((size, d)), rng.choice(np.asarray(classes), size)) for size in (n, m))  # type: ignore[return-value]

@@ -271,8 +271,8 @@ def _compared(plan: WatchPlan) -> Iterator[tuple[str, str]]:
 
 def _days(chances: tuple[float, ...]) -> str:
     """Return the chance of detecting the fall within 1, 2, … days, up to a week, and the last, as text."""
-    shown = [(n, chance) for n, chance in enumerate(chances, 1) if n <= DAYS_PER_WEEK or n == len(chances)]
-    return ", ".join(f"{n} day{'s' * (n > 1)} {_share(chance)}" for n, chance in shown)
+    rows = [(n, chance) for n, chance in enumerate(chances, 1) if n <= DAYS_PER_WEEK or n == len(chances)]
+    return ", ".join(f"{n} day{'s' * (n > 1)} {_share(chance)}" for n, chance in rows)
 
 
 def _share(chance: float) -> str:

@@ -79,7 +79,7 @@ def todays_table(
     each = [_counted(one, folder) for one in each_file(spec, names)]
     for one in each:
         check_presence(one, folder, public)
-    check_distinct((), tuple(Path(folder) / name for name in names), shown_as="the pool")
+    check_distinct((), tuple(Path(folder) / name for name in names), display_name="the pool")
     if spec.data.person_count is None:
         data = spec.data.with_records(sum(one.data.n_scored or 0 for one in each))
     else:
@@ -171,6 +171,6 @@ def _counted(spec: StudySpec, folder: str | Path) -> StudySpec:
     if files is None or files.person_count is not None:
         return spec
     path = parse_place(folder, shown)
-    parts = list_parts(path, shown_as=shown) or (path,)
-    headers = [read_header(part, mode=SENSITIVE_FILE, shown_as=shown) for part in parts]
+    parts = list_parts(path, display_name=shown) or (path,)
+    headers = [read_header(part, mode=SENSITIVE_FILE, display_name=shown) for part in parts]
     return spec.replace(data=files.with_records(sum(header.n_records for header in headers)))

@@ -190,8 +190,8 @@ def _power_of(watch: Watching, pool: int) -> Power:
     terms, problem = watch.terms, watch.public.problem
     rows = rows_in_pool(problem, pool, watch.spec.accepts)
     least = max(1, terms.least_records // terms.pool) * pool
-    asked = replace(terms, rows=rows, pool=pool, least_records=least)
-    return power(terms.drop, asked.noise(measure_of(problem, rows), least, watch.spread))
+    full_terms = replace(terms, rows=rows, pool=pool, least_records=least)
+    return power(terms.drop, full_terms.noise(measure_of(problem, rows), least, watch.spread))
 
 
 def why_drowned(terms: Terms, noise: Noise, expected: Power) -> str:

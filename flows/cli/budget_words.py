@@ -120,21 +120,21 @@ def allow(
     ] = None,
 ) -> None:
     """Allow a file for scoring; with --as, allow what studies may read or import. Charges nothing."""
-    ledger, shown, also = own_ledger(), what, ""
+    ledger, subject, also = own_ledger(), what, ""
     if role in ("score", "estimator"):
         new = ledger.allow_code(dataset, Code(role, what))
         may = "may be scored by" if role == "score" else "Prefect's runs may import"
     elif role in ("training", "model"):
         source = file_source(what, PUBLIC_ROLE if role == "training" else MODEL_ROLE)
-        new, shown = ledger.allow_reading(dataset, source), f"{source} as {source.role}"
+        new, subject = ledger.allow_reading(dataset, source), f"{source} as {source.role}"
         may = "Prefect's runs may read"
     else:
         source = _source(what)
         others = ledger.allow_shared(dataset, source) if role == "shared" else ()
         new = others is not None if role == "shared" else ledger.allow(dataset, source)
         also = f" Its people pay {', '.join(others)} too, and each of these accounts says so." if others else ""
-        may, shown = "may be scored on", str(source)
-    print_sentence(f"{dataset}: {may} {shown} {'from now on' if new else '(as before)'}.{also}")
+        may, subject = "may be scored on", str(source)
+    print_sentence(f"{dataset}: {may} {subject} {'from now on' if new else '(as before)'}.{also}")
 
 
 @budget_app.command()
@@ -310,10 +310,10 @@ def status(json: AsJson = False) -> None:
         print_status(alive, accounts, last)
         return
     keys = ("study", "edition", "method", "reserved_at", "released_at")
-    shown = [{"dataset": dataset} | {key: getattr(entry, key) for key in keys} for dataset, entry in last]
+    rows = [{"dataset": dataset} | {key: getattr(entry, key) for key in keys} for dataset, entry in last]
     left = ("name", "public", "limit", "spent", "remaining")
     accounts_left = [{key: account_json(account)[key] for key in left} for account in accounts]
-    print_json({"alive_here": alive, "last": shown, "left": accounts_left})
+    print_json({"alive_here": alive, "last": rows, "left": accounts_left})
 
 
 def print_status(alive: int, accounts: tuple[DatasetAccount, ...], last: list[tuple[str, Entry]]) -> None:

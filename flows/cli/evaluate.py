@@ -61,8 +61,8 @@ def evaluate(
     with local_champion(_compared(spec, folder, against, register=register)) as spec:
         context = QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE)
         run = Run.of(spec, context, *unsaved_cost(model))
-        shown = None if register else reported(run, epsilon=epsilon, model=model)
-        evaluated, account = shown or _evaluated(run, epsilon, model, register=register)
+        replay = None if register else reported(run, epsilon=epsilon, model=model)
+        evaluated, account = replay or _evaluated(run, epsilon, model, register=register)
     result, tracked = evaluated.result, evaluated.tracked
 
     def screen() -> None:

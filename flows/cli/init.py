@@ -96,7 +96,7 @@ def init(
         )
     check_public_here((file_source(training, PUBLIC_ROLE),))
     people, name = None if person is None else stated_people(person), None if out == DEFAULT_FILE else out.stem
-    table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
+    table = read_table(training, mode=PUBLIC_FILE, display_name=str(training))
     target = target or list(table.columns)[-1]
     text = study_text(
         (training, validation), table, target=target, name=name, folder=out.parent, people=people, ignored=ignored
@@ -156,13 +156,13 @@ def study_text(
     which is public and so not counted.
     """
     training, validation = files
-    header = read_header(validation, mode=SENSITIVE_FILE, shown_as=str(validation))
+    header = read_header(validation, mode=SENSITIVE_FILE, display_name=str(validation))
     check_target(table.columns, target, mode=PUBLIC_FILE)
     labelled = present_mask(table.columns[target])
     if labelled.any():
         table = table.having(target)
-    check_distinct((training,), (validation,), shown_as=str(validation))
-    check_columns(table.columns, header.columns, shown_as=str(validation))
+    check_distinct((training,), (validation,), display_name=str(validation))
+    check_columns(table.columns, header.columns, display_name=str(validation))
     privacy: dict[str, object] = {}
     counted: dict[str, object] = {"n_validation": header.n_records}
     no_features = [target]

@@ -76,8 +76,8 @@ def plan(studies: Sequence[Path], *, every_method: bool, rehearse: bool, event: 
         read = {"positives": public.problem.positives, "baseline": public.problem.baseline}
 
     def advised(epsilon: float) -> Advice:
-        asked = spec.replace(privacy=spec.privacy.replace(epsilon=epsilon))
-        return advise_study(asked, folder, **read, n_public=n)
+        requested = spec.replace(privacy=spec.privacy.replace(epsilon=epsilon))
+        return advise_study(requested, folder, **read, n_public=n)
 
     def is_good(epsilon: float) -> bool:
         best = advised(epsilon).best
@@ -97,7 +97,7 @@ def plan(studies: Sequence[Path], *, every_method: bool, rehearse: bool, event: 
 
     if refusal is None and price is not None and not price.paid and not spec.privacy.anyway:
         refusal = _useless(resolve(spec, folder), public, report)
-    asked = dict(_sections_asked(spec, folder))
+    requested = dict(_sections_asked(spec, folder))
 
     def document() -> dict[str, Any]:
         from dpbo.flows.cli.evaluate import expected_json
@@ -105,15 +105,15 @@ def plan(studies: Sequence[Path], *, every_method: bool, rehearse: bool, event: 
         priced: dict[str, Any] = advice.to_json() | {"price": price and price.to_json()}
         if report is not None:
             priced["evaluation"] = expected_json(report) | ({"score": score} if score else {})
-        return priced | asked | ({} if refusal is None else {"refused": refusal.message()})
+        return priced | requested | ({} if refusal is None else {"refused": refusal.message()})
 
     def screen() -> None:
         if every_method:
-            print_every_method(spec, advice, [*asked.items(), *_charges(refusal, report, score)])
+            print_every_method(spec, advice, [*requested.items(), *_charges(refusal, report, score)])
         elif isinstance(refusal, StudyInvalid):  # said on standard error, and no method is to blame
             _print_head(Screen(), spec, advice)
         else:
-            print_advice(spec, advice, [*asked.items(), *_charges(refusal, report, score)], price)
+            print_advice(spec, advice, [*requested.items(), *_charges(refusal, report, score)], price)
             path = named(shlex.quote(str(study)))
             Screen().say(f"For every method with its numbers, run dpbo plan {path} --all.")
         capped = price is None or price.account is not None

@@ -48,7 +48,7 @@ def predict(
             cause="it chose no hyperparameters, or was trained privately: then its weights are in dpbo show --json",
             remedy="name a study whose method releases hyperparameters",
         )
-    table = read_table(new, mode=SENSITIVE_FILE.of_map(model.preprocessing), shown_as=str(new))
+    table = read_table(new, mode=SENSITIVE_FILE.of_map(model.preprocessing), display_name=str(new))
     rows = [[shown(value)] for value in model.predict(table.columns).tolist()]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([[model.preprocessing.target], *rows])

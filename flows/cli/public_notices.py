@@ -109,7 +109,7 @@ def reason_left_out(table: Table, column: str) -> str:
 def _separator(training: Path) -> Iterator[tuple[str, str]]:
     """Notices of what separates the fields of a PUBLIC CSV file, if no comma, and of commas of two meanings."""
     with training.open("rb") as file:
-        separator, names = csv_names(file, mode=PUBLIC_FILE, shown_as=training.name)
+        separator, names = csv_names(file, mode=PUBLIC_FILE, display_name=training.name)
         rows = [
             split_csv_line(line, separator, decimal_commas=False) or [] for line in islice(file, N_LINES_EXAMINED)
         ]

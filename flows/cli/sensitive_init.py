@@ -39,7 +39,7 @@ def sensitive_study(
 
     `people` is the column that says whose a record is, and the PUBLIC number of people.
     """
-    header = read_header(table, mode=SENSITIVE_FILE, shown_as=str(table))
+    header = read_header(table, mode=SENSITIVE_FILE, display_name=str(table))
     check_target(header.columns, target, mode=SENSITIVE_FILE)
     check_ignored(ignored, [column for column in header.columns if column != target])
     person = None if people is None else people[0]

@@ -168,7 +168,7 @@ def _unfinished(ledger: PrivacyLedger, word: str, entry: Recorded) -> StudyInval
 
 
 def _listed(matches: tuple[Recorded, ...] | list[Recorded]) -> str:
-    shown = matches[: -N_MATCHES_SHOWN - 1 : -1]
-    newest = [f"{item.study}:{item.edition} ({item.method}, {item.release_id})" for item in shown]
+    last = matches[: -N_MATCHES_SHOWN - 1 : -1]
+    newest = [f"{item.study}:{item.edition} ({item.method}, {item.release_id})" for item in last]
     more = len(matches) - len(newest)
     return ", ".join(newest) + (f", and {more} more in dpbo budget" if more else "")

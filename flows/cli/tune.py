@@ -66,8 +66,8 @@ def tune(
     folder = "." if path == EXAMPLE else os.path.relpath(str(path.parent))  # a bundled set is in no folder
     quiet_environment()
     run = Run.of(spec, QueryContext(own_ledger(), folder, if_useless=IfUseless.REFUSE))
-    shown = None if register else replayed(run)
-    tuned, account = shown or _tuned(run, register=register, asks=asks, new_spend=new_spend)
+    replay = None if register else replayed(run)
+    tuned, account = replay or _tuned(run, register=register, asks=asks, new_spend=new_spend)
 
     def screen() -> None:
         released, reported = print_tuned(tuned, account)

@@ -266,8 +266,8 @@ def check_admits(api: str) -> None:
     if ours.key is not None:
         headers = {"Authorization": f"Bearer {ours.key.get_secret_value()}"}
     with suppress(httpx.HTTPError):  # one that does not answer is told of elsewhere
-        asked = httpx.get(f"{api}/admin/version", headers=headers, timeout=5.0, trust_env=not is_local(api))
-        if asked.status_code in (401, 403):
+        answer = httpx.get(f"{api}/admin/version", headers=headers, timeout=5.0, trust_env=not is_local(api))
+        if answer.status_code in (401, 403):
             raise DpboError(
                 f"the Prefect server at {api} asks for credentials that were not given",
                 cause="the server has a password, and this process has none or another",

@@ -81,10 +81,10 @@ def draw_repair(repair: "Repair") -> "Figure":
         figure.subplots(1, 2), ("before", "after"), (repair.before, repair.after), strict=True
     ):
         _reliability(axes, side)
-        shown = (
+        bounds = (
             (name, side["metrics"].get(name, {}).get("value")) for name in ("mean_log_loss", "calibration_error")
         )
-        figures = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in shown if value is not None)
+        figures = ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in bounds if value is not None)
         axes.set_title(f"{title}: {figures}" if figures else title, fontsize=10)
         plain(axes)
     figure.supxlabel("\n".join(map(in_picture, (OPTIMISM_WARNING, NO_PRICE_NOTE))), fontsize=6, color=NOISE)

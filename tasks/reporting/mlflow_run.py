@@ -249,8 +249,8 @@ def run_note(
 ) -> str:
     """Return the Markdown of a run's description in MLflow; nothing that people chose is markup in it."""
     document = release_document(release, account=account, model=model)
-    shown = [path.name for path in pictures]
-    embed = "\n\n".join(embedded(name, run_id) for name in MAIN_PICTURES if name in shown)
+    names = [path.name for path in pictures]
+    embed = "\n\n".join(embedded(name, run_id) for name in MAIN_PICTURES if name in names)
     code = MODEL_CODE.format(run_id=run_id, folder=FOLDER) if model is not None else ""
     certificate = CERTIFICATE_NOTE.format(run_id=run_id)
     return "\n\n".join(filter(None, (markdown(document, pictures=embed, n_tables=1), code, certificate)))
@@ -380,8 +380,8 @@ def extend(store: Store, run_id: str, release: Release, account: Account) -> Non
             for picture in saved(lambda: draw_editions(editions), Path(scratch) / "editions.png"):
                 store.put(series, picture, "plots")
                 note = _note(release.study.removesuffix(f"/{EVALUATION}"), experiment)
-                shown = (_in_words(editions, account), embedded(picture.name, series), note)
-                store.client.set_tag(series, NOTE_TAG, "\n\n".join(shown))
+                paragraphs = (_in_words(editions, account), embedded(picture.name, series), note)
+                store.client.set_tag(series, NOTE_TAG, "\n\n".join(paragraphs))
     store.client.set_terminated(series, "FINISHED")
 
 

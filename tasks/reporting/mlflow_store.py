@@ -353,11 +353,11 @@ def publishing(tracking_uri: str) -> Iterator[dict[str, Tracked]]:
     """Context for writes to a store: where it shows each release, by id; what is added is recorded at the end."""
     published = published_in(tracking_uri)
     yield published
-    shown = {name: (one.experiment, one.run_id, one.location) for name, one in published.items()}
+    places = {name: (one.experiment, one.run_id, one.location) for name, one in published.items()}
     with suppress(OSError):  # then the next replay asks MLflow
         state = _state(tracking_uri)
         if state is not None:
-            text = json.dumps({"state": state, "published": shown})
+            text = json.dumps({"state": state, "published": places})
             replace_atomically(_record(tracking_uri), text.encode())
 
 

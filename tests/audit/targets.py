@@ -141,7 +141,7 @@ def csv_public(folder: Path) -> Target:
 
     def take(raw: bytes) -> None:
         path.write_bytes(raw)
-        table = read_table(path, mode=PUBLIC_FILE, shown_as="t.csv")
+        table = read_table(path, mode=PUBLIC_FILE, display_name="t.csv")
         fitted = Preprocessing.fit(table, list(table.columns)[-1], unit_ball=True, missing="mean")
         assert np.isfinite(fitted.transform(table).X).all()
 
@@ -158,8 +158,8 @@ def sensitive_file(path: Path, corpus: tuple[bytes, ...]) -> Target:
 
     def take(raw: bytes) -> None:
         path.write_bytes(raw)
-        header = read_header(path, mode=SENSITIVE_FILE, shown_as=path.name)
-        table = read_table(path, mode=SENSITIVE_FILE, shown_as=path.name)
+        header = read_header(path, mode=SENSITIVE_FILE, display_name=path.name)
+        table = read_table(path, mode=SENSITIVE_FILE, display_name=path.name)
         assert table.n_records == header.n_records
         if set(table.columns) == {"a", "b", "y"}:
             assert np.isfinite(fitted.transform(table).X).all()
@@ -353,7 +353,7 @@ def final_model(folder: Path) -> Target:
     told = Preprocessing.fit(table_of(columns), "y", unit_ball=False)
     encoded = told.transform(table_of(columns))
     saved = folder / "model"
-    FinalModel(told, fitted(DecisionTreeClassifier(), encoded.X, encoded.labels, shown_as="a tree")).save(saved)
+    FinalModel(told, fitted(DecisionTreeClassifier(), encoded.X, encoded.labels, display_name="a tree")).save(saved)
     honest = {name: (saved / name).read_bytes() for name in (NUMBERS, ESTIMATOR)}
 
     def take(raw: bytes) -> None:

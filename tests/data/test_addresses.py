@@ -261,7 +261,9 @@ def test_nothing_in_a_cell_is_an_error(here, database):
             (0.5, '0.1', ' 7 ', false, '2025-01-01', '1', NULL, NULL, '1')""",
     )
     table = read_table(
-        fetched(parse_place(here, address("select * from odd")), shown_as="v"), mode=SENSITIVE_FILE, shown_as="v"
+        fetched(parse_place(here, address("select * from odd")), display_name="v"),
+        mode=SENSITIVE_FILE,
+        display_name="v",
     )
     assert not table.broken.any()
     columns = {name: column.tolist() for name, column in table.columns.items()}
@@ -292,13 +294,13 @@ def test_a_text_that_is_no_utf8_costs_its_own_cell(here, postgresql, monkeypatch
             connection.execute(b"CREATE TABLE v (t text)")
             connection.execute(b"INSERT INTO v VALUES ('gr\xfcn'), ('plain')")
     place = parse_place(here, f"postgresql://{host}/bytes_sql_ascii?query=select t from v")
-    column = read_table(fetched(place, shown_as="v"), mode=SENSITIVE_FILE, shown_as="v").columns["t"]
+    column = read_table(fetched(place, display_name="v"), mode=SENSITIVE_FILE, display_name="v").columns["t"]
     assert (column[0] != column[0], column[1]) == (True, "plain")
     with pytest.raises(StudyInvalid, match="does not keep its texts in UTF-8"):
         read_header(
             parse_place(here, f"postgresql://{host}/bytes_latin1?query=select t from v"),
             mode=SENSITIVE_FILE,
-            shown_as="v",
+            display_name="v",
         )
 
 
@@ -306,8 +308,8 @@ def test_persons_are_of_the_same_rows(here, database):
     engine, address = database
     rows = f"INSERT INTO who VALUES ({2**60}, 1), (NULL, 2), (7, 3)"
     made(engine, "CREATE TABLE who (id bigint, x int)", rows)
-    contents = fetched(parse_place(here, address("select * from who")), shown_as="v")
-    assert read_people(contents, "id", shown_as="v") == (str(2**60), None, "7")
+    contents = fetched(parse_place(here, address("select * from who")), display_name="v")
+    assert read_people(contents, "id", display_name="v") == (str(2**60), None, "7")
 
 
 def everything_said(error, caplog, capfd):
@@ -348,7 +350,9 @@ def test_what_cannot_be_asked_is_one_message(here, tables, database, caplog, cap
 def test_a_server_that_is_not_there_is_the_same_message(here):
     with pytest.raises(StudyInvalid, match="could not be fetched"):
         read_header(
-            parse_place(here, "postgresql://127.0.0.1:9/x?query=select a from v"), mode=SENSITIVE_FILE, shown_as="v"
+            parse_place(here, "postgresql://127.0.0.1:9/x?query=select a from v"),
+            mode=SENSITIVE_FILE,
+            display_name="v",
         )
 
 
@@ -375,11 +379,11 @@ def test_objects_are_read_as_files(here, tables, signed, kind):
     content = (here / "v.csv").read_bytes() if kind == "csv" else parquet(frame)
     with object_store({f"clinic/day/v.{kind}": content}) as (server, asked):
         place = parse_place(here, f"s3://clinic/day/v.{kind}?scheme=http&region=x&endpoint_override={server}")
-        header = read_header(place, mode=SENSITIVE_FILE, shown_as="v")
+        header = read_header(place, mode=SENSITIVE_FILE, display_name="v")
         assert (header.columns, header.n_records) == (("x", "ward", "y"), 40)
-        rows = read_table(fetched(place, shown_as="v"), mode=SENSITIVE_FILE, shown_as="v").columns
-        people = read_people(fetched(place, shown_as="v"), "ward", shown_as="v")
-    file = read_table(here / "v.csv", mode=SENSITIVE_FILE, shown_as="v").columns
+        rows = read_table(fetched(place, display_name="v"), mode=SENSITIVE_FILE, display_name="v").columns
+        people = read_people(fetched(place, display_name="v"), "ward", display_name="v")
+    file = read_table(here / "v.csv", mode=SENSITIVE_FILE, display_name="v").columns
     assert {name: rows[name].tolist() for name in file} == {name: file[name].tolist() for name in file}
     assert list(people) == frame["ward"].tolist()
     assert all(line.startswith((f"HEAD /clinic/day/v.{kind}", f"GET /clinic/day/v.{kind}")) for line in asked)
@@ -425,7 +429,7 @@ def test_a_server_is_reached_at_an_ipv6_address(monkeypatch):
     monkeypatch.setattr("psycopg.connect", lambda *_, **how: asked.append(how["host"]))
     with pytest.raises(StudyInvalid, match="could not be fetched"):
         server_marks(
-            parse_address("postgresql://[::1]:5433/clinic?query=SELECT a FROM visits"), shown_as="the table"
+            parse_address("postgresql://[::1]:5433/clinic?query=SELECT a FROM visits"), display_name="the table"
         )
     assert asked == ["::1"]
 

@@ -45,7 +45,7 @@ def parquet(folder, name, values):
 
 
 def fitted(path):
-    table = read_table(path, mode=PUBLIC_FILE, shown_as="public")
+    table = read_table(path, mode=PUBLIC_FILE, display_name="public")
     return table, Preprocessing.fit(table, "y", unit_ball=False, missing="mean")
 
 
@@ -82,7 +82,7 @@ def test_the_sensitive_half_has_the_public_types_and_each_record_its_own(tmp_pat
     for rows in ([*values, *odd], [*values, *reversed(odd)], values):
         mode = SENSITIVE_FILE.of_map(made)
         for path in (csv(tmp_path, "s.csv", rows), parquet(tmp_path, "s.parquet", rows)):
-            X = made.transform(read_table(path, mode=mode, shown_as="s")).X
+            X = made.transform(read_table(path, mode=mode, display_name="s")).X
             categories = made.features[0].values
             for value, row in zip(rows, X, strict=True):
                 hit = [name == value.strip() for name in categories]
@@ -92,7 +92,7 @@ def test_the_sensitive_half_has_the_public_types_and_each_record_its_own(tmp_pat
 def test_numbers_in_a_typed_column_are_the_texts_that_a_person_would_write(tmp_path):
     _, made = fitted(csv(tmp_path, "p.csv", ["10", "1E1", "2D4"]))
     whole = read_table(
-        parquet(tmp_path, "i.parquet", [10, 20, None]), mode=SENSITIVE_FILE.of_map(made), shown_as="s"
+        parquet(tmp_path, "i.parquet", [10, 20, None]), mode=SENSITIVE_FILE.of_map(made), display_name="s"
     )
     assert made.transform(whole).X[:, 0].tolist() == [1, 0, 0]
     served = model_rows(made, {"ward": [10, "10", "1E1", "1e1", None], "x": [0] * 5})
@@ -109,7 +109,9 @@ def test_labels_of_a_text_target_are_texts(tmp_path):
     (tmp_path / "s.csv").write_text("x,y\n1,1E1\n2,10\n3,1e1\n4,NA\n5,well\n")
     _, made = fitted(tmp_path / "p.csv")
     assert made.classes == ("10", "1E1", "well")
-    labels = made.transform(read_table(tmp_path / "s.csv", mode=SENSITIVE_FILE.of_map(made), shown_as="s")).labels
+    labels = made.transform(
+        read_table(tmp_path / "s.csv", mode=SENSITIVE_FILE.of_map(made), display_name="s")
+    ).labels
     assert labels.tolist() == [1, 0, -1, -1, 2]
 
 

@@ -68,7 +68,9 @@ def row(table: Table, record: int) -> list[object]:
 
 
 def of_bytes(data: bytes, *, sensitive: bool = True) -> Table:
-    return read_csv(io.BytesIO(data), mode=SENSITIVE_FILE if sensitive else PUBLIC_FILE, shown_as="validation.csv")
+    return read_csv(
+        io.BytesIO(data), mode=SENSITIVE_FILE if sensitive else PUBLIC_FILE, display_name="validation.csv"
+    )
 
 
 def table_or_letter(read: Callable[[], Table]) -> Table | StudyInvalid:
@@ -165,13 +167,13 @@ SEMICOLONS = 'id;age;note\n7;29,4;a b\n8; -0,5 ;"c;d"\n9;1;2;3\n;;\n'
 @pytest.mark.parametrize("mode", [SENSITIVE_FILE, SENSITIVE_FILE.with_cells()])
 def test_a_file_of_semicolons_and_decimal_commas_holds_the_same_table(mode):
     """What separates is the header's word, which is public: no record can change how another is read."""
-    one, other = (read_csv(io.BytesIO(text.encode()), mode=mode, shown_as="v") for text in (COMMAS, SEMICOLONS))
+    one, other = (read_csv(io.BytesIO(text.encode()), mode=mode, display_name="v") for text in (COMMAS, SEMICOLONS))
     assert one.broken.tolist() == other.broken.tolist() == [False, False, True, False]
     for name in ("id", "age", "note"):
         assert [str(value) for value in one.columns[name]] == [str(value) for value in other.columns[name]]
-    tabs = read_csv(io.BytesIO(b'\xef\xbb\xbf"a,b"\t c;d \n1\t2,5\n'), mode=mode, shown_as="v")
+    tabs = read_csv(io.BytesIO(b'\xef\xbb\xbf"a,b"\t c;d \n1\t2,5\n'), mode=mode, display_name="v")
     assert {name: values.tolist() for name, values in tabs.columns.items()} == {"a,b": [1.0], "c;d": ["2,5"]}
-    header_decides = read_csv(io.BytesIO(b"a,b\n1;5,2\n"), mode=mode, shown_as="v")
+    header_decides = read_csv(io.BytesIO(b"a,b\n1;5,2\n"), mode=mode, display_name="v")
     assert header_decides.columns["a"].tolist() == ["1;5"]
 
 
@@ -212,8 +214,8 @@ def test_long_files_are_read_in_pieces_without_a_seam(tmp_path: Path) -> None:
     body[9_000] = "word,0"
     path = tmp_path / "long.csv"
     path.write_text("x,y\n" + "\n".join(body))
-    table = read_table(path, mode=SENSITIVE_FILE, shown_as="long.csv")
-    assert read_header(path, mode=SENSITIVE_FILE, shown_as="v").n_records == table.n_records == 20_000
+    table = read_table(path, mode=SENSITIVE_FILE, display_name="long.csv")
+    assert read_header(path, mode=SENSITIVE_FILE, display_name="v").n_records == table.n_records == 20_000
     assert table.columns["x"][9_000] == "word"
     read = numbers(table.columns["x"])
     assert np.array_equal(np.delete(read, 9_000), np.delete(values, 9_000))
@@ -252,7 +254,7 @@ def text_of_bytes(values: list[bytes]) -> pa.Array:
 def test_a_parquet_column_of_any_type(array: pa.Array, expected: list[object], tmp_path: Path) -> None:
     path = tmp_path / "v.parquet"
     pq.write_table(pa.table({"x": array, "y": [1, 2, 3]}), path)
-    table = read_table(path, mode=SENSITIVE_FILE, shown_as="v.parquet")
+    table = read_table(path, mode=SENSITIVE_FILE, display_name="v.parquet")
     got = [value if isinstance(value, str) else float(value) for value in table.columns["x"]]
     assert all(map(same, got, expected))
     assert table.columns["y"].tolist() == [1.0, 2.0, 3.0]
@@ -268,13 +270,13 @@ def test_decimals_of_any_length_are_refused_by_their_type(tmp_path: Path) -> Non
     size = int.from_bytes(raw[-8:-4], "little")
     plain = b"\x15\x0c%\x02\x18\x01d"  # a byte array, optional, named d; then: decimal, scale 0, precision 10
     footer = raw[-8 - size : -8].replace(plain, plain + b"%\x0a\x15\x00\x15\x14", 1)
-    assert read_header(path, mode=SENSITIVE_FILE, shown_as="v").n_records == 3
+    assert read_header(path, mode=SENSITIVE_FILE, display_name="v").n_records == 3
     path.write_bytes(raw[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
     assert read_table(
-        path, mode=SENSITIVE_FILE, shown_as="v"
+        path, mode=SENSITIVE_FILE, display_name="v"
     ).broken.all()  # what one record would do to the others
     with pytest.raises(StudyInvalid, match="decimals in byte arrays"):
-        read_header(path, mode=SENSITIVE_FILE, shown_as="v")
+        read_header(path, mode=SENSITIVE_FILE, display_name="v")
 
 
 def test_names_with_dots_and_the_row_index_of_pandas(tmp_path: Path) -> None:
@@ -283,10 +285,10 @@ def test_names_with_dots_and_the_row_index_of_pandas(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": [1.0, 2, 3], "a.b": [4.0, 5, 6], "y": [0, 1, 0]}).iloc[[2, 0, 1]]
     frame.to_parquet(tmp_path / "v.parquet")
     assert "__index_level_0__" in pq.read_schema(tmp_path / "v.parquet").names
-    table = read_table(tmp_path / "v.parquet", mode=SENSITIVE_FILE, shown_as="v.parquet")
+    table = read_table(tmp_path / "v.parquet", mode=SENSITIVE_FILE, display_name="v.parquet")
     got = {name: column.tolist() for name, column in table.columns.items()}
     assert got == {"a": [3.0, 1.0, 2.0], "a.b": [6.0, 4.0, 5.0], "y": [0.0, 0.0, 1.0]}
-    assert read_header(tmp_path / "v.parquet", mode=SENSITIVE_FILE, shown_as="").columns == ("a", "a.b", "y")
+    assert read_header(tmp_path / "v.parquet", mode=SENSITIVE_FILE, display_name="").columns == ("a", "a.b", "y")
 
 
 def test_a_page_that_cannot_be_decoded_breaks_its_row_group_only(tmp_path: Path) -> None:
@@ -301,12 +303,12 @@ def test_a_page_that_cannot_be_decoded_breaks_its_row_group_only(tmp_path: Path)
         b"\xff" * chunk.total_compressed_size
     )
     path.write_bytes(data)
-    table = read_table(path, mode=SENSITIVE_FILE, shown_as="v.parquet")
+    table = read_table(path, mode=SENSITIVE_FILE, display_name="v.parquet")
     assert table.broken.tolist() == [False] * 4 + [True] * 4 + [False] * 4
     assert np.array_equal(table.columns["x"], [0, 1, 2, 3, NAN, NAN, NAN, NAN, 8, 9, 10, 11], equal_nan=True)
-    assert read_header(path, mode=SENSITIVE_FILE, shown_as="v").n_records == 12
+    assert read_header(path, mode=SENSITIVE_FILE, display_name="v").n_records == 12
     with pytest.raises(StudyInvalid) as caught:
-        read_table(path, mode=PUBLIC_FILE, shown_as="data/v.parquet")
+        read_table(path, mode=PUBLIC_FILE, display_name="data/v.parquet")
     assert message(caught).startswith("records 5 to 8 of v.parquet cannot be decoded.")
 
 
@@ -338,8 +340,8 @@ def test_hostile_parquet_gives_what_its_footer_says(
     scratch.write_bytes(data)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        table = read_table(scratch, mode=SENSITIVE_FILE, shown_as="v.parquet")
-    assert table.n_records == len(records) == read_header(scratch, mode=SENSITIVE_FILE, shown_as="v").n_records
+        table = read_table(scratch, mode=SENSITIVE_FILE, display_name="v.parquet")
+    assert table.n_records == len(records) == read_header(scratch, mode=SENSITIVE_FILE, display_name="v").n_records
     if not damage:
         assert all(map(same, map(float, table.columns["x"]), [NAN if x is None else x for x in floats]))
         got = [value if isinstance(value, str) else float(value) for value in table.columns["t"]]
@@ -355,11 +357,11 @@ def test_a_damaged_footer_is_a_letter_or_a_table(scratch: Path, where: int, byte
     pages = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     data[pages + where % (len(data) - pages)] = byte
     scratch.write_bytes(data)
-    table = table_or_letter(lambda: read_parquet(scratch, mode=SENSITIVE_FILE, shown_as="v.parquet"))
+    table = table_or_letter(lambda: read_parquet(scratch, mode=SENSITIVE_FILE, display_name="v.parquet"))
     if isinstance(table, StudyInvalid):
         assert SECRET not in "".join(traceback.format_exception(table))
         return
-    assert table.n_records == read_header(scratch, mode=SENSITIVE_FILE, shown_as="v").n_records
+    assert table.n_records == read_header(scratch, mode=SENSITIVE_FILE, display_name="v").n_records
 
 
 def test_a_footer_at_odds_with_itself_is_refused(tmp_path: Path) -> None:
@@ -373,7 +375,7 @@ def test_a_footer_at_odds_with_itself_is_refused(tmp_path: Path) -> None:
     found = pq.read_metadata(path)
     assert (found.num_rows, found.row_group(0).num_rows) == (5, 3)
     with pytest.raises(StudyInvalid, match=r"v\.parquet is not a readable Parquet file"):
-        read_header(path, mode=SENSITIVE_FILE, shown_as="v.parquet")
+        read_header(path, mode=SENSITIVE_FILE, display_name="v.parquet")
 
 
 # -- messages
@@ -397,7 +399,7 @@ def test_what_may_be_refused_in_a_sensitive_file(name: str, data: bytes, opening
     path.write_bytes(data)
     for read in (read_table, read_header):
         with pytest.raises(StudyInvalid) as caught:
-            read(path, mode=SENSITIVE_FILE, shown_as=f"in/{name}")
+            read(path, mode=SENSITIVE_FILE, display_name=f"in/{name}")
         assert message(caught).startswith(opening)
         text = "".join(traceback.format_exception(caught.value))
         assert SECRET not in text.replace(repr(data), "")
@@ -408,7 +410,7 @@ def test_a_missing_file_is_named_as_the_study_wrote_it(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     for name in ("gone.csv", "gone.parquet", "folder.csv"):
         with pytest.raises(StudyInvalid, match=f"there is no file ../in/{name}") as caught:
-            read_header(tmp_path / name, mode=SENSITIVE_FILE, shown_as=f"../in/{name}")
+            read_header(tmp_path / name, mode=SENSITIVE_FILE, display_name=f"../in/{name}")
         assert str(tmp_path) not in str(caught.value)
 
 
@@ -421,7 +423,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Path, "open", fails)
     with pytest.raises(StudyInvalid, match=r"in/v\.csv cannot be read") as caught:
-        read_table(path, mode=SENSITIVE_FILE, shown_as="in/v.csv")
+        read_table(path, mode=SENSITIVE_FILE, display_name="in/v.csv")
     assert str(tmp_path) not in "".join(traceback.format_exception_only(caught.value))
 
 
@@ -440,16 +442,16 @@ def test_problems_of_a_public_file_are_loud(data: bytes, opening: str, tmp_path:
     path = tmp_path / "train.csv"
     path.write_bytes(data)
     with pytest.raises(StudyInvalid) as caught:
-        read_table(path, mode=PUBLIC_FILE, shown_as="some/where/train.csv")
+        read_table(path, mode=PUBLIC_FILE, display_name="some/where/train.csv")
     assert message(caught).startswith(opening)
 
 
 def test_a_public_column_of_dates_is_refused_by_name(tmp_path: Path) -> None:
     pq.write_table(pa.table({"day": [date(2020, 1, 1)], "y": [1]}), tmp_path / "t.parquet")
     with pytest.raises(StudyInvalid) as caught:
-        read_table(tmp_path / "t.parquet", mode=PUBLIC_FILE, shown_as="x/t.parquet")
+        read_table(tmp_path / "t.parquet", mode=PUBLIC_FILE, display_name="x/t.parquet")
     assert message(caught).startswith("column 'day' of t.parquet is of type date32[day].")
-    assert read_table(tmp_path / "t.parquet", mode=SENSITIVE_FILE, shown_as="x/t.parquet").n_records == 1
+    assert read_table(tmp_path / "t.parquet", mode=SENSITIVE_FILE, display_name="x/t.parquet").n_records == 1
 
 
 @pytest.mark.parametrize(
@@ -467,7 +469,7 @@ def test_a_public_column_of_dates_is_refused_by_name(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_columns_that_differ(training: str, validation: str, expected: str) -> None:
     with pytest.raises(StudyInvalid) as caught:
-        check_columns(training.split(), validation.split(), shown_as="v.csv")
+        check_columns(training.split(), validation.split(), display_name="v.csv")
     assert expected in message(caught)
     assert SECRET not in str(caught.value)
 
@@ -518,7 +520,7 @@ def test_the_fingerprint_sees_every_value_and_no_format(tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
     (tmp_path / "t.csv").write_bytes(b'a,b,y\r\n1.50,u,False\r\n2,"1",True\r\n')
     prints = [
-        fingerprint(read_table(tmp_path / f"t.{kind}", mode=PUBLIC_FILE, shown_as="t"))
+        fingerprint(read_table(tmp_path / f"t.{kind}", mode=PUBLIC_FILE, display_name="t"))
         for kind in ("parquet", "csv")
     ]
     assert prints[0] == prints[1] == fingerprint(table_of(columns, texts=None))

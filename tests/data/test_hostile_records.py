@@ -93,9 +93,9 @@ def told(columns, y, table, *, person=None, k=1):
     make, make_y = TABLES[table]
     V = make(columns)
     it = search("nowhere", person=person, max_records_per_person=k)
-    training = frame_of(public(table), Y, shown_as="X")
+    training = frame_of(public(table), Y, display_name="X")
     width = len({*training.names} | ({person} if person else set()))
-    validation = frame_of(V, make_y(y), shown_as="X_validation", width=width)
+    validation = frame_of(V, make_y(y), display_name="X_validation", width=width)
     spec, prototype = study_of(it, training, validation.n_records)
     halves = tables_in_memory.FrameSplit(spec, training, validation, prototype, str(spec.data.target))
     half = halves.public(planning_problem(spec, unlisted=prototype.unlisted()))
@@ -159,7 +159,7 @@ def test_one_at_a_time_the_others_stand_still():
     """In an array of rows, where a whole row may be hostile: a table for each of them, beside the honest one."""
     columns, y = honest(9)
     before = told(columns, y, "array of rows")
-    training = frame_of(X, Y, shown_as="X")
+    training = frame_of(X, Y, display_name="X")
     spec, prototype = study_of(search("nowhere"), training, 9)
     problem = planning_problem(spec, unlisted=prototype.unlisted())
     half = tables_in_memory.FrameSplit(spec, training, training, prototype, "y").public(problem)
@@ -168,7 +168,7 @@ def test_one_at_a_time_the_others_stand_still():
     for item in ZOO:
         rows = [list(row) for row in zip(*columns, strict=True)]
         rows[4] = item.value
-        validation = frame_of(_objects(rows), y, shown_as="X_validation", width=2)
+        validation = frame_of(_objects(rows), y, display_name="X_validation", width=2)
         halves = tables_in_memory.FrameSplit(spec, training, validation, prototype, "y")
         halves.check(half)
         objective = halves.sensitive(half)
@@ -283,9 +283,9 @@ def test_a_target_of_two_columns_is_refused_before_anything_is_paid(tmp_path):
 def test_a_masked_cell_is_a_missing_one(dtype):
     """And says nothing of the others: their meaning is that of the unmasked array, person for person."""
     data = np.array([[1, 0], [0, 1], [1, 1]]).astype(dtype)
-    bare = frame_of(data, data[:, 0], shown_as="V")
+    bare = frame_of(data, data[:, 0], display_name="V")
     masked = np.ma.MaskedArray(data, mask=[[False, False], [True, False], [False, False]])
-    seen = frame_of(masked, masked[:, 0], shown_as="V")
+    seen = frame_of(masked, masked[:, 0], display_name="V")
     for name in ("x0", "x1", "y"):
         table, wanted = (frame.table(target_name="y", source="V").columns[name] for frame in (seen, bare))
         hidden = name != "x1"
@@ -305,7 +305,7 @@ def test_rows_are_not_looked_at_before_they_are_paid_for():
 
         __getitem__ = __len__ = __iter__
 
-    frame = frame_of(_objects([Watched([1.0, 2.0]), [3.0, 4.0]]), [0, 1], shown_as="X_validation", width=2)
+    frame = frame_of(_objects([Watched([1.0, 2.0]), [3.0, 4.0]]), [0, 1], display_name="X_validation", width=2)
     assert (frame.n_records, frame.names) == (2, ("x0", "x1"))
     assert frame.values("x0") == [1.0, 3.0]
 
@@ -323,11 +323,11 @@ def test_a_sequence_of_ones_own_is_a_target_taken_value_by_value_and_no_table():
         def __getitem__(self, i):
             return self.rows[i]
 
-    frame = frame_of(np.zeros((2, 1)), Rows([1, "b"]), shown_as="V", width=1)
+    frame = frame_of(np.zeros((2, 1)), Rows([1, "b"]), display_name="V", width=1)
     for rows in (Rows([[7.5], ["a"]]), [[7.5], ["a"]], ((7.5,), ("a",)), []):
         for width in (1, None):
             with pytest.raises(StudyInvalid, match="V is a list of rows, and a table is an array"):
-                frame_of(rows, [1, 0], shown_as="V", width=width)
+                frame_of(rows, [1, 0], display_name="V", width=width)
     assert frame.table(target_name="y", source="V").columns["y"].tolist() == [1.0, "b"]
 
 
@@ -368,14 +368,14 @@ def test_arrow_of_every_type(name, capfd):
     array, wanted = ARROW[name]
     wanted = [repr(math.nan if value is None else value) for value in wanted]
     table = pa.table({"a": array})
-    frame = frame_of(table, table["a"], shown_as="V").table(target_name="y", source="V")
+    frame = frame_of(table, table["a"], display_name="V").table(target_name="y", source="V")
     assert [repr(v) for v in frame.columns["a"].tolist()] == wanted
     assert [repr(v) for v in frame.columns["y"].tolist()] == wanted
-    bare = frame_of(np.zeros((3, 1)), array, shown_as="V").table(target_name="y", source="V")
+    bare = frame_of(np.zeros((3, 1)), array, display_name="V").table(target_name="y", source="V")
     assert [repr(v) for v in bare.columns["y"].tolist()] == wanted
     with suppress(Exception):  # those that pandas takes
         series = pd.Series(array, dtype=pd.ArrowDtype(array.type))
-        held = frame_of(pd.DataFrame({"a": series}), series, shown_as="V").table(target_name="y", source="V")
+        held = frame_of(pd.DataFrame({"a": series}), series, display_name="V").table(target_name="y", source="V")
         assert [repr(v) for v in held.columns["a"].tolist()] == wanted, "pandas"
     assert capfd.readouterr().err == ""
 
@@ -392,7 +392,7 @@ POLARS = {
 @pytest.mark.parametrize("name", POLARS)
 def test_polars_does_not_panic(name, capfd):
     series = POLARS[name]
-    frame = frame_of(pl.DataFrame({"a": series}), series, shown_as="V")
+    frame = frame_of(pl.DataFrame({"a": series}), series, display_name="V")
     assert list(frame.values("a")) == [None, None]
     assert np.isnan(frame.table(target_name="y", source="V").columns["y"]).all()
     assert capfd.readouterr().err == ""
@@ -418,7 +418,7 @@ def test_polars_does_not_panic(name, capfd):
 )
 def test_pandas_of_every_type(series, wanted):
     for y in (series, series.array, pd.Index(series)):
-        frame = frame_of(pd.DataFrame({"a": series}), y, shown_as="V").table(target_name="y", source="V")
+        frame = frame_of(pd.DataFrame({"a": series}), y, display_name="V").table(target_name="y", source="V")
         assert [repr(v) for v in frame.columns["a"].tolist()] == [repr(v) for v in wanted]
         assert [repr(v) for v in frame.columns["y"].tolist()] == [repr(v) for v in wanted]
 
@@ -462,7 +462,7 @@ INFERRING = {
 def read_as(table, targets, m):
     """The columns x0 and x1 of one table, and the first of another as the target."""
     features, labels = (
-        frame_of(one, [0] * m, shown_as="V", width=2).table(target_name="t", source="V").columns
+        frame_of(one, [0] * m, display_name="V", width=2).table(target_name="t", source="V").columns
         for one in (table, targets)
     )
     return {"x0": features["x0"], "x1": features["x1"], "y": labels["x0"]}

@@ -79,14 +79,14 @@ def pipeline(*, unknown="ignore", words=None):
 def public(frame=None):
     """The public table as it was read, its map and rows."""
     frame = table() if frame is None else frame
-    given_ = frame_of(frame.drop(columns="readmitted"), frame["readmitted"], shown_as="X")
+    given_ = frame_of(frame.drop(columns="readmitted"), frame["readmitted"], display_name="X")
     read = given_.table_with_cells(target_name="readmitted", source="X")
     made = Preprocessing.named(read, "readmitted", hints=given_.hints())
     return made, made.transform(read)
 
 
 def model_of(estimator, made, encoded):
-    return fitted(estimator, encoded.X, encoded.truth, shown_as="it", columns=made.columns)
+    return fitted(estimator, encoded.X, encoded.truth, display_name="it", columns=made.columns)
 
 
 @pytest.fixture(scope="module")
@@ -99,13 +99,13 @@ def test_in_memory_and_in_files_the_estimator_gets_the_columns_with_their_types(
     frame, wanted = table(), {"age": "f", "ward": "O", "note": "O", "seen": "M", "smoker": "b"}
     frame.to_csv(tmp_path / "t.csv", index=False)
     frame.to_parquet(tmp_path / "t.parquet")
-    tables = [data.read_table(tmp_path / f"t.{kind}", mode=PUBLIC_FILE.with_cells(), shown_as=f"t.{kind}")
+    tables = [data.read_table(tmp_path / f"t.{kind}", mode=PUBLIC_FILE.with_cells(), display_name=f"t.{kind}")
               for kind in ("csv", "parquet")]  # fmt: skip
     for given_ in (frame, pl.from_pandas(frame)):
         features = (
             given_.drop("readmitted") if isinstance(given_, pl.DataFrame) else given_.drop(columns="readmitted")
         )
-        read = frame_of(features, given_["readmitted"], shown_as="X")
+        read = frame_of(features, given_["readmitted"], display_name="X")
         tables.append(read.table_with_cells(target_name="readmitted", source="X"))
     for read in tables:
         made = Preprocessing.named(read, "readmitted")
@@ -162,7 +162,7 @@ HOSTILE += [Mine("north"), Dated(2024, 1, 1)]
 def sensitive(made, rows, labels):
     frame = pd.DataFrame({name: pd.Series([row[j] for row in rows], dtype=object)
                           for j, name in enumerate(["age", "ward", "note", "seen", "smoker"])})  # fmt: skip
-    read = frame_of(frame, labels, shown_as="X_validation").table_with_cells(
+    read = frame_of(frame, labels, display_name="X_validation").table_with_cells(
         target_name="readmitted", source="X_validation"
     )
     return made.transform(read)
@@ -221,7 +221,7 @@ def test_a_file_with_hostile_lines_is_as_long_as_it_is(tmp_path, trained):
     _, _, model = trained
     frame = table()
     frame.to_csv(tmp_path / "t.csv", index=False)
-    read = data.read_table(tmp_path / "t.csv", mode=PUBLIC_FILE.with_cells(), shown_as="t.csv")
+    read = data.read_table(tmp_path / "t.csv", mode=PUBLIC_FILE.with_cells(), display_name="t.csv")
     made = Preprocessing.named(read, "readmitted")
     lines = (tmp_path / "t.csv").read_bytes().splitlines(keepends=True)
     hostile = [
@@ -233,7 +233,9 @@ def test_a_file_with_hostile_lines_is_as_long_as_it_is(tmp_path, trained):
         b"1e999,a,b,2024-01-01T00:00Z,true,0\n",
     ]
     (tmp_path / "v.csv").write_bytes(b"".join([*lines[:6], *hostile, *lines[6:9]]))
-    found = made.transform(data.read_table(tmp_path / "v.csv", mode=SENSITIVE_FILE.with_cells(), shown_as="v.csv"))
+    found = made.transform(
+        data.read_table(tmp_path / "v.csv", mode=SENSITIVE_FILE.with_cells(), display_name="v.csv")
+    )
     assert found.n_records == 5 + len(hostile) + 3
     assert found.broken.tolist() == [False] * 5 + [True] * 4 + [True, True] + [False] * 3
     model = model_of(pipeline(), made, made.transform(read))
@@ -410,7 +412,7 @@ def test_a_study_file_names_a_pipeline_and_its_final_model_takes_dicts(tmp_path,
 
 
 def _with_target(rows):
-    return frame_of(rows, [0] * len(rows), shown_as="rows").table_with_cells(
+    return frame_of(rows, [0] * len(rows), display_name="rows").table_with_cells(
         target_name="readmitted", source="rows"
     )
 
@@ -492,7 +494,7 @@ def test_a_category_that_no_public_row_holds_is_not_known():
     """A data frame that was split keeps in its type what its other rows held."""
     city = pd.Categorical(["a", "b", "a", "b", "CANARY", "c"], categories=["c", "b", "a", "CANARY"])
     whole = pd.DataFrame({"city": city, "age": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]})
-    public = frame_of(whole[:4], [0, 1, 0, 1], shown_as="X")
+    public = frame_of(whole[:4], [0, 1, 0, 1], display_name="X")
     fitted = Preprocessing.named(
         public.table_with_cells(target_name="y", source="X"), "y", regression=False, hints=public.hints()
     )

@@ -50,7 +50,7 @@ def test_a_comma_of_two_meanings_between_semicolons_is_told(cells, number):
 def test_the_separator_is_the_sign_that_splits_the_header(header, sign):
     assert detect_separator(header.encode()) == sign
     for mode in (PUBLIC_FILE, SENSITIVE_FILE):  # alike, whatever stands below
-        assert csv_names(io.BytesIO(header.encode() + b"\n"), mode=mode, shown_as="t")[0] == sign
+        assert csv_names(io.BytesIO(header.encode() + b"\n"), mode=mode, display_name="t")[0] == sign
 
 
 FIRST_LINES = {
@@ -70,15 +70,18 @@ FIRST_LINES = {
 @pytest.mark.parametrize(("text", "words"), FIRST_LINES.items())
 def test_a_first_line_that_is_no_header_is_named_if_public_alone(text, words):
     with pytest.raises(StudyInvalid) as error:
-        read_csv(io.BytesIO(text.encode()), mode=PUBLIC_FILE, shown_as="t")
+        read_csv(io.BytesIO(text.encode()), mode=PUBLIC_FILE, display_name="t")
     assert words in str(error.value)
     said = ""
     try:  # the first line of a sensitive file may be its first record: nothing is said of what it holds
-        read_csv(io.BytesIO(text.encode()), mode=SENSITIVE_FILE, shown_as="t")
+        read_csv(io.BytesIO(text.encode()), mode=SENSITIVE_FILE, display_name="t")
     except StudyInvalid as sensitive:
         said = str(sensitive)
     assert words not in said
 
 
 def test_a_number_sign_before_a_name_is_part_of_the_name():
-    assert list(read_csv(io.BytesIO(b"#age,out\n1,2\n"), mode=PUBLIC_FILE, shown_as="t").columns) == ["#age", "out"]
+    assert list(read_csv(io.BytesIO(b"#age,out\n1,2\n"), mode=PUBLIC_FILE, display_name="t").columns) == [
+        "#age",
+        "out",
+    ]

@@ -71,7 +71,7 @@ def test_a_parquet_text_that_is_not_utf8_costs_its_own_record(tmp_path):
     table = pq.read_table(tmp_path / "validation.parquet")
     raw = pa.array([b"\xff", b"a", *[b"b%d" % i for i in range(10)]]).view(pa.string())
     pq.write_table(table.set_column(0, "who", raw), tmp_path / "validation.parquet")
-    people = read_people(tmp_path / "validation.parquet", "who", shown_as="v")
+    people = read_people(tmp_path / "validation.parquet", "who", display_name="v")
     assert people[:3] == (None, "a", "b0")
     assert (labels(study(end="parquet"), tmp_path) < 0).tolist() == [True] + [False] * 11
 
@@ -157,14 +157,14 @@ def test_two_people_that_a_short_float_made_one_do_not_count(tmp_path, kind):
     assert ids[0] == ids[1]
     if kind == "parquet":
         pq.write_table(pa.table({" who ": ids}), tmp_path / "v.parquet")
-        found = read_people(tmp_path / "v.parquet", "who", shown_as="v")
+        found = read_people(tmp_path / "v.parquet", "who", display_name="v")
     else:
         table = {
             "numpy": lambda: np.column_stack([ids, ids]),
             "nullable": lambda: pd.DataFrame({"x0": pd.array(ids.tolist(), dtype="Float32")}),
             "half": lambda: pa.table({"x0": ids}),
         }[kind]()
-        found = tuple(person_identifier(value) for value in frame_of(table, None, shown_as="V").values("x0"))
+        found = tuple(person_identifier(value) for value in frame_of(table, None, display_name="V").values("x0"))
     assert found == (None, None, "5")
 
 

@@ -235,7 +235,7 @@ def test_records_that_cannot_be_used_are_replaced(tmp_path: Path) -> None:
         b"1,1e999,7.0,3\n"
         b"True,-1000,7.00,3.0\n"
     )  # fmt: skip
-    held = read_table(path, mode=SENSITIVE_FILE, shown_as="v.csv")
+    held = read_table(path, mode=SENSITIVE_FILE, display_name="v.csv")
     fitted = Preprocessing.fit(TRAINING, "y", unit_ball=False, standardize=False)
     encoded = transform_strictly(fitted, held)
     assert encoded.broken.tolist() == [False, True, True, False, False, False, False, True, True, False]
@@ -254,7 +254,7 @@ def test_records_that_cannot_be_used_are_replaced(tmp_path: Path) -> None:
 
 def test_a_broken_line_is_broken_even_where_every_column_is_a_category() -> None:
     fitted = Preprocessing.fit(table_of({"c": ["a", "b"], "y": [0, 1]}), "y", unit_ball=True)
-    held = read_csv(io.BytesIO(b"c,y\na,1\nmauve,0\n\na\n"), mode=SENSITIVE_FILE, shown_as="v.csv")
+    held = read_csv(io.BytesIO(b"c,y\na,1\nmauve,0\n\na\n"), mode=SENSITIVE_FILE, display_name="v.csv")
     encoded = transform_strictly(fitted, held)
     assert encoded.broken.tolist() == [False, False, True, True]
     assert encoded.labels.tolist() == [1, 0, -1, -1]
@@ -318,7 +318,7 @@ def check_rows(encoded: Encoded, neighbour: Encoded, changed: int, *, unit_ball:
 def test_one_hostile_line_changes_its_own_row_and_no_other_bit(line: bytes, changed: int) -> None:
     def encode(lines: list[bytes]) -> list[Encoded]:
         file = io.BytesIO(b"x,c,z,y\n" + b"\n".join(lines) + b"\n")
-        table = read_csv(file, mode=SENSITIVE_FILE, shown_as="v.csv")
+        table = read_csv(file, mode=SENSITIVE_FILE, display_name="v.csv")
         return [transform_strictly(fitted, table) for fitted in FITTED]
 
     replaced = [*GOOD[:changed], line, *GOOD[changed + 1 :]]
@@ -376,7 +376,7 @@ def test_labels_agree_whatever_holds_them(training: str, tmp_path: Path) -> None
             path.write_bytes(b"x,y\n" + b"\n".join(LABELS[kind].split(b"\n")[:rows]))
         else:
             pq.write_table(pa.table({"x": [1, 2, 3, 4, 5, 6][:rows], "y": COLUMNS[kind][:rows]}), path)
-        return read_table(path, mode=SENSITIVE_FILE if sensitive else PUBLIC_FILE, shown_as=path.name)
+        return read_table(path, mode=SENSITIVE_FILE if sensitive else PUBLIC_FILE, display_name=path.name)
 
     fitted = Preprocessing.fit(table(training, sensitive=False, rows=4), "y", unit_ball=True)
     assert fitted.classes == (0.0, 1.0)

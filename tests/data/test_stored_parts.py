@@ -124,7 +124,7 @@ def test_before_the_charge_the_ends_of_objects_are_read_and_no_record(here, stud
     content = (here / "v.parquet").read_bytes()
     with object_store({"b/f/v.parquet": content}) as (server, asked):
         place = parse_place(here, f"s3://b/f/v.parquet?scheme=http&region=x&endpoint_override={server}")
-        header = read_header(place, mode=SENSITIVE_FILE, shown_as="v")
+        header = read_header(place, mode=SENSITIVE_FILE, display_name="v")
     assert (header.columns, header.n_records) == (("a", "b", "c"), 40_000)
     size = len(content)
     assert [line for line in asked if line.startswith("GET")] == [

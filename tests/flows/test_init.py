@@ -41,7 +41,7 @@ def two(here):
 
 
 def text(training, validation, **changes):
-    table = read_table(training, mode=PUBLIC_FILE, shown_as=str(training))
+    table = read_table(training, mode=PUBLIC_FILE, display_name=str(training))
     return study_text(
         (training, validation),
         table,

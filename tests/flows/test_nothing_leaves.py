@@ -106,9 +106,9 @@ from pathlib import Path
 from dpbo_core.data import read_table
 from dpbo_core.data.header import PUBLIC_FILE, SENSITIVE_FILE
 before = resource.getrlimit(resource.RLIMIT_CORE)
-read_table("public.csv", mode=PUBLIC_FILE, shown_as="public.csv")
+read_table("public.csv", mode=PUBLIC_FILE, display_name="public.csv")
 assert resource.getrlimit(resource.RLIMIT_CORE) == before
-table = read_table("private.csv", mode=SENSITIVE_FILE, shown_as="private.csv")
+table = read_table("private.csv", mode=SENSITIVE_FILE, display_name="private.csv")
 assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
 print(Path("/proc/self/coredump_filter").read_text().strip(), flush=True)
 if sys.argv[1:] == ["raise"]:

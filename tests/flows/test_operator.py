@@ -111,7 +111,7 @@ def test_a_server_that_asks_for_the_password_in_clear_is_not_given_it(monkeypatc
         asking.start()
         place = parse_address(f"postgresql://127.0.0.1:{listening.getsockname()[1]}/d?query=SELECT a FROM v")
         with pytest.raises(StudyInvalid, match="could not be fetched"):
-            fetched(place, shown_as="v")
+            fetched(place, display_name="v")
         asking.join()
     assert CANARY.encode() not in received[0]
 

@@ -81,7 +81,7 @@ def preprocessing(*, unit_ball=False, **more):
 def estimator_model(estimator):
     told = preprocessing()
     encoded = told.transform(table_of(COLUMNS))
-    return FinalModel(told, fitted(estimator, encoded.X, encoded.labels, shown_as="it"))
+    return FinalModel(told, fitted(estimator, encoded.X, encoded.labels, display_name="it"))
 
 
 def linear_model():
@@ -94,7 +94,7 @@ def regression_model(estimator=None):
     told = Preprocessing.fit(table_of(REGRESSION), "y", unit_ball=False, missing="mean", regression=True)
     encoded = told.transform(table_of(REGRESSION))
     return FinalModel(
-        told, fitted(Ridge() if estimator is None else estimator, encoded.X, encoded.targets, shown_as="it")
+        told, fitted(Ridge() if estimator is None else estimator, encoded.X, encoded.targets, display_name="it")
     )
 
 
@@ -416,14 +416,14 @@ PUBLIC = {
 
 
 def read_in_memory(columns):
-    return frame_of(pd.DataFrame(columns), [0, 1], shown_as="the table").table_with_cells(
+    return frame_of(pd.DataFrame(columns), [0, 1], display_name="the table").table_with_cells(
         target_name="y", source="the table"
     )
 
 
 def read_from_csv(columns, folder):
     pd.DataFrame(columns).assign(y=[0, 1]).to_csv(folder / "rows.csv", index=False)
-    return read_table(folder / "rows.csv", mode=SENSITIVE_FILE.with_cells(), shown_as="the table")
+    return read_table(folder / "rows.csv", mode=SENSITIVE_FILE.with_cells(), display_name="the table")
 
 
 @settings(max_examples=at_length(60), deadline=None)
@@ -457,7 +457,7 @@ def check_served_as_scored(copied, fitted, frame, read, kind):
 @example(value="05/06/2024", kind="time")
 @example(value="NA", kind="text")
 def test_a_value_that_scoring_does_not_read_in_memory_is_refused_when_served(copied, value, kind):
-    hints = frame_of(pd.DataFrame(PUBLIC), [0, 1], shown_as="X").hints()
+    hints = frame_of(pd.DataFrame(PUBLIC), [0, 1], display_name="X").hints()
     fitted = Preprocessing.named(read_in_memory(PUBLIC), "y", hints=hints)
     frame = pd.DataFrame(PUBLIC | {kind: pd.Series([PUBLIC[kind][0], value], dtype=object)})
     check_served_as_scored(copied, fitted, frame, read_in_memory(frame), kind)
@@ -536,14 +536,14 @@ def test_a_column_of_true_and_false_is_served_as_a_csv_file_has_it(tmp_path):
 
     path = tmp_path / "train.csv"
     path.write_text("smoker,old,age,y\nTrue,1,51,yes\nfalse,0,52,no\nTRUE,1,53,yes\nfalse,0,54,no\n")
-    table = read_table(path, mode=PUBLIC_FILE, shown_as="train.csv")
+    table = read_table(path, mode=PUBLIC_FILE, display_name="train.csv")
     numbers = table_of(table.columns)
     one, other = (Preprocessing.fit(each, "y", unit_ball=False) for each in (table, numbers))
     types = {column.name: _column_type(column) for column in one.features}
     assert types == {"smoker": "string", "old": "double", "age": "double"}
     assert np.array_equal(one.transform(table).X, other.transform(numbers).X)
     assert fingerprint(table) == fingerprint(numbers)
-    assert not read_table(path, mode=SENSITIVE_FILE, shown_as="train.csv").cells
+    assert not read_table(path, mode=SENSITIVE_FILE, display_name="train.csv").cells
 
 
 def test_mlflows_own_function_is_back_after_a_failure_and_after_two_at_once():

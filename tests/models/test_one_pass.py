@@ -316,7 +316,7 @@ def test_what_is_kept_follows_from_sizes_alone(world, here):
         table = pd.DataFrame(dict.fromkeys("abc", [value] * 50)).assign(ill=value, who="x")
         table.to_parquet(here / "a.parquet", index=False)
         records = encode.transform(
-            partitioned.data.read_table(here / "a.parquet", mode=SENSITIVE_FILE, shown_as="a")
+            partitioned.data.read_table(here / "a.parquet", mode=SENSITIVE_FILE, display_name="a")
         )
         kept.append(memory_bytes(records))
     assert kept == [50 * (8 * 3 + 8 + 1 + 8)] * 3
@@ -362,7 +362,7 @@ def test_a_large_file_is_scored_in_blocks_to_the_integers_of_the_file_in_memory(
     public = data_split.public_half(spec, here)
     models = [public.problem.train(i) for i in range(2)]
     whole = data_split.sensitive_half(spec, here, public)
-    held = read_table(path, mode=SENSITIVE_FILE, shown_as="v").broken
+    held = read_table(path, mode=SENSITIVE_FILE, display_name="v").broken
     assert held.sum() == (170 if damaged else 0)
     monkeypatch.setattr(data_split, "MAX_HELD_BYTES", 0)
     monkeypatch.setattr(parquet_file, "BLOCK_CELLS", 1)

@@ -651,5 +651,7 @@ def test_a_missing_values_text_is_nobody_in_memory():
     ]
     assert {person_in_memory(value) for value in values} == {None}
     for frame in (pd.DataFrame({"who": MISSING}), pd.DataFrame({"who": pd.Categorical(MISSING)})):
-        assert {person_in_memory(value) for value in frame_of(frame, None, shown_as="V").values("who")} == {None}
+        assert {person_in_memory(value) for value in frame_of(frame, None, display_name="V").values("who")} == {
+            None
+        }
     assert [person_in_memory(name) for name in ("Nan", "nana", "NA1", "Null")] == ["Nan", "nana", "NA1", "Null"]

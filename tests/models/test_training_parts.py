@@ -200,7 +200,7 @@ def test_a_broken_part_is_a_message_and_no_charge(world, here, damage, says):
 
 def test_a_part_that_changes_under_way_is_refused(world, here):
     paths = sorted((here / "train3").iterdir())
-    table = TableParts.of(paths, "ill", shown_as="train3")
+    table = TableParts.of(paths, "ill", display_name="train3")
     frame(5000).to_parquet(paths[2], index=False)
     with pytest.raises(StudyInvalid, match=r"02\.parquet was written again"):
         parts_fingerprint(table)

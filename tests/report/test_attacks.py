@@ -31,7 +31,7 @@ def test_nmf_is_found_by_trying_too():
     y = (X[:, 0] > X[:, 1]).astype(int)
     made = make_pipeline(NMF(5, init="nndsvda", random_state=0, max_iter=300), LogisticRegression(C=100.0))
     with pytest.raises(StudyInvalid, match="how large the other rows"):
-        check_rowwise(fitted(made, X, y, shown_as="NMF"), X)
+        check_rowwise(fitted(made, X, y, display_name="NMF"), X)
 
 
 class Together:

@@ -37,7 +37,7 @@ def counter_of(world, *, edges=(-0.2, 0.0, 0.3), groups=("blue", "red"), estimat
 def table_from(world, lines):
     path = world.folder / "validation.csv"
     path.write_bytes(b"a,b,colour,y\n" + b"".join(line + b"\n" for line in lines))
-    return read_table(path, mode=SENSITIVE_FILE, shown_as="validation.csv")
+    return read_table(path, mode=SENSITIVE_FILE, display_name="validation.csv")
 
 
 def histogram(world, counter, lines):

@@ -66,7 +66,7 @@ def counted(request, tmp_path):
     def histogram(lines):
         file = tmp_path / "v.csv"
         file.write_bytes(b"a,colour,y\n" + b"".join(line + b"\n" for line in lines))
-        return counter.histogram(read_table(file, mode=SENSITIVE_FILE, shown_as="v.csv"))
+        return counter.histogram(read_table(file, mode=SENSITIVE_FILE, display_name="v.csv"))
 
     return kind, counter, histogram
 

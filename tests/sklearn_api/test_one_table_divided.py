@@ -129,8 +129,8 @@ def test_a_weight_is_read_by_itself(url):
 def test_a_table_of_its_own_is_refused_for_no_cell_either():
     """Two tables: a short row made an array of rows, and one imaginary number the whole column complex."""
     short = np.array([[1.0, 2.0], [3.0]], dtype=object)
-    assert frame_of(short, None, shown_as="X_validation", width=2).values("x1") == [2.0, None]
-    table = frame_of(pd.DataFrame({"a": [1.0, 2.0, 1j]}), None, shown_as="X_validation")
+    assert frame_of(short, None, display_name="X_validation", width=2).values("x1") == [2.0, None]
+    table = frame_of(pd.DataFrame({"a": [1.0, 2.0, 1j]}), None, display_name="X_validation")
     assert table.table_with_cells(target_name="y", source="X").cells["a"].tolist() == [1.0, 2.0, np.inf]
 
 

@@ -99,7 +99,7 @@ def test_one_unreadable_cell_of_a_sensitive_row_changes_no_public_column(library
         for values in (typed, hostile):
             frame = pd.DataFrame({"when": values, "age": np.arange(len(X)), "ward": ["a", "b"] * (len(X) // 2)})
             public = halves(frame if library == "pandas" else pl.from_pandas(frame), Y, 0.5)[0]
-            read = frame_of(public, None, shown_as="X")
+            read = frame_of(public, None, display_name="X")
             table = read.table_with_cells(target_name="y", source="X")
             halved.append(
                 (fit_columns(table, "y", read.hints()), fingerprint(table), list(map(str, table.cells["when"])))

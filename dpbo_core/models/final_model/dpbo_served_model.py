@@ -197,8 +197,8 @@ class TransformThenPredict:
     def __getattr__(self, verb: str) -> Any:
         if verb not in VERBS:
             raise AttributeError(verb)
-        asked = getattr(self._booster, verb)
-        return lambda rows: asked(self._before.transform(rows))
+        method = getattr(self._booster, verb)
+        return lambda rows: method(self._before.transform(rows))
 
 
 def boosted(folder: Path, kind: Any, before: Any = None) -> Any:

@@ -171,20 +171,20 @@ def minimise(
     """
     initial_loss(loss)
     _check_positive("regularisation", regularization)
-    asked = default_tolerance(loss, regularization) if tolerance is None else tolerance
-    _check_positive("tolerance", asked)
+    goal = default_tolerance(loss, regularization) if tolerance is None else tolerance
+    _check_positive("tolerance", goal)
     with np.errstate(all="ignore"):
         if loss == "logistic":
-            place, certificate = descend(rows, float(regularization), float(asked), start)
+            place, certificate = descend(rows, float(regularization), float(goal), start)
             w = place.w
         else:
             from dpbo_core.models.linear.interior_point import minimise_hinge
 
-            w, certificate = minimise_hinge(rows, float(regularization), float(asked))
-    if not certificate <= asked:
+            w, certificate = minimise_hinge(rows, float(regularization), float(goal))
+    if not certificate <= goal:
         raise StudyInvalid(
             f"training at lambda = {regularization:g} reached a certificate of {certificate:.2g}; "
-            f"the tolerance asks for {asked:.2g}",
+            f"the tolerance asks for {goal:.2g}",
             cause="the tolerance is below what double precision can certify at so small a lambda, or rows are not "
             "scaled to norm 1",
             remedy=f"ask for a tolerance of {2.0 * certificate:.1g} or more, or raise the low end of lambda",

@@ -59,11 +59,11 @@ def descent_steps(regularization: float, tilt_norm: float, n_records: int, toler
     """
     M = 0.25 + regularization
     reach = (1.0 + tilt_norm / n_records) / regularization
-    asked = 2.0 * math.log(max(2.0, 2.0 * reach / tolerance)) + math.log(M / regularization + 1.0)
+    bits = 2.0 * math.log(max(2.0, 2.0 * reach / tolerance)) + math.log(M / regularization + 1.0)
     root = math.sqrt(regularization / M)
     # 1 − √(λ/M) without the cancellation on either side
     rate = -math.log1p(-root) if root < 0.5 else -math.log(0.25 / (M * (1.0 + root)))
-    return max(1, math.ceil(asked / rate))
+    return max(1, math.ceil(bits / rate))
 
 
 def _newton(curvature: NDArray[np.float64], gradient: Vector) -> Vector | None:

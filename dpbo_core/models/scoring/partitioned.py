@@ -188,12 +188,12 @@ class PartReader:
     def encoded(self, part: "Contents") -> Encoded:
         """Return one file's encoded records; no record makes it raise, but a wrong header or a missing file."""
         mode = SENSITIVE_FILE.of_map(self.preprocessing)
-        return self.preprocessing.transform(data.read_table(part, mode=mode, shown_as=FILE_NAME_SHOWN))
+        return self.preprocessing.transform(data.read_table(part, mode=mode, display_name=FILE_NAME_SHOWN))
 
     def blocks(self, part: "Contents") -> Iterator[Encoded]:
         """Yield one file's encoded records in blocks; raises at damage, where `encoded` marks records as broken."""
         mode = SENSITIVE_FILE.of_map(self.preprocessing)
-        tables = data.read_blocks(part, mode=mode, shown_as=FILE_NAME_SHOWN, rows_multiple=ROWS_PER_BLOCK)
+        tables = data.read_blocks(part, mode=mode, display_name=FILE_NAME_SHOWN, rows_multiple=ROWS_PER_BLOCK)
         yield from map(self.preprocessing.transform, tables)
 
     def read(
@@ -209,7 +209,7 @@ class PartReader:
         from dpbo_core.data.fetched import fetched
 
         def read() -> Iterable[T]:
-            return make(fetched(part, shown_as=FILE_NAME_SHOWN))
+            return make(fetched(part, display_name=FILE_NAME_SHOWN))
 
         if cached is None:
             return read()

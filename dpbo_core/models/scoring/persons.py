@@ -234,7 +234,9 @@ class PersonPartWorker(PartTask):
         return attempted(scored, b"")  # the curator's process says that something failed, and nothing else
 
     def _records_and_persons(self, part: Contents) -> tuple[Read]:
-        return ((self.reader.encoded(part), Persons.of(read_people(part, self.column, shown_as=FILE_NAME_SHOWN))),)
+        return (
+            (self.reader.encoded(part), Persons.of(read_people(part, self.column, display_name=FILE_NAME_SHOWN))),
+        )
 
 
 class PartitionedPersons(Half):

@@ -400,7 +400,7 @@ class Factory:
     columns: Any = None
 
     def train(self, X, y, weights=None, /, **_):
-        return fitted(self.make(), X, y, shown_as="zoo")
+        return fitted(self.make(), X, y, display_name="zoo")
 
 
 def scored(model, score, pairs, seed=0):
